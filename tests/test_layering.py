@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A package may import itself and packages to its left; within one group, only the pairs in `SIDEWAYS`.
 LAYERS = [["version"], ["core"], ["ops"], ["transforms"], ["runtime"], ["lax"], ["numpy"],
-          ["random", "nn", "scipy", "image"]]
+          ["random", "nn", "scipy", "image", "checks"]]
 RANK = {name: rank for rank, group in enumerate(LAYERS) for name in group}
 SIDEWAYS = {("nn", "random"), ("scipy", "random"), ("scipy", "nn")}          # random < nn < scipy
 

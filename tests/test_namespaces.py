@@ -24,10 +24,14 @@ MODULES = ["xjax", "xjax.numpy", "xjax.numpy.fft", "xjax.numpy.linalg", "xjax.la
            "xjax.lax.linalg", "xjax.scipy.linalg", "xjax.scipy.special", "xjax.random", "xjax.nn", "xjax.ops",
            "xjax.tree", "xjax.tree_util", "xjax.errors", "xjax.dtypes", "xjax.sharding", "xjax.stages", "xjax.typing",
            "xjax.ad_checkpoint", "xjax.custom_batching", "xjax.custom_derivatives", "xjax.experimental.jet",
-           "xjax.experimental.mesh_utils", "xjax.experimental.multihost_utils", "xjax.experimental.pjit",
-           "xjax.experimental.shard_map",
+<<<<<<< HEAD
+           "xjax.experimental.checkify", "xjax.experimental.mesh_utils", "xjax.experimental.multihost_utils",
+=======
+           "xjax.experimental.layout", "xjax.experimental.mesh_utils", "xjax.experimental.multihost_utils",
+>>>>>>> w44-small
+           "xjax.experimental.pjit", "xjax.experimental.shard_map",
            "xjax.debug", "xjax.experimental",
-           "xjax.flatten_util", "xjax.image",
+           "xjax.flatten_util", "xjax.image", "xjax.monitoring",
            "xjax.scipy.signal", "xjax.scipy.ndimage", "xjax.scipy.fft", "xjax.scipy.interpolate",
            "xjax.scipy.optimize", "xjax.scipy.integrate", "xjax.scipy.sparse.linalg", "xjax.experimental.ode",
            "xjax.scipy.cluster.vq", "xjax.scipy.spatial.transform", "xjax.scipy.stats", "xjax.scipy.stats.norm",

@@ -105,6 +105,7 @@ if TYPE_CHECKING:
         image,
         interop,
         memory,
+        monitoring,
         nn,
         ops,
         profiler,
@@ -138,8 +139,8 @@ if TYPE_CHECKING:
 _LAZY = {
     **{name: (f"xjax.{name}", "") for name in (
         "ad_checkpoint", "checkpoint_policies", "compat", "custom_batching", "custom_derivatives", "debug",
-        "distributed", "dlpack", "experimental", "flatten_util", "image", "interop", "memory", "nn", "ops", "profiler",
-        "random", "scipy", "stages", "test_util", "version")},
+        "distributed", "dlpack", "experimental", "flatten_util", "image", "interop", "memory", "monitoring", "nn",
+        "ops", "profiler", "random", "scipy", "stages", "test_util", "version")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
     "remat": ("xjax.transforms.remat", "remat"),
     "closure_convert": ("xjax.transforms.closure_convert", "closure_convert"),

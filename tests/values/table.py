@@ -50,6 +50,8 @@ _ELSEWHERE: dict[str, str] = {
         tree_util.register_pytree_node tree_util.register_pytree_node_class tree_util.register_pytree_with_keys
         tree_util.register_pytree_with_keys_class tree_util.register_static""",
     "tests/core/test_tree_misuse.py": "tree.static",
+    "tests/experimental/test_checkify.py": """experimental.checkify.check experimental.checkify.check_error
+        experimental.checkify.checkify experimental.checkify.debug_check""",
     "tests/numpy/test_files.py": "numpy.save numpy.savez numpy.load numpy.fromfile numpy.fromiter",
     "tests/random/test_streams.py": "threefry_partitionable",
     "tests/random/test_typed_keys.py": "random.Key",

@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from xjax.core import errors
-from xjax.core.calls import api_boundary
 from xjax.core.context import at_root
 from xjax.core.tree import flatten
 
@@ -35,7 +34,7 @@ NAMES: dict[str, dict[str, tuple[str, str]]] = {
                     "supports_inf": (f"{HERE}:supports_inf", "flax")},
     "_src.flatten_util": {"ravel_pytree": ("xjax.flatten_util:ravel_pytree", "blackjax")},
     "_src.traceback_util": {"_exclude_paths": (f"{HERE}:exclude_paths", "flax"),
-                            "api_boundary": (f"{HERE}:api_boundary", "flax"),
+                            "api_boundary": ("xjax.core.calls:api_boundary", "flax"),
                             "include_frame": (f"{HERE}:include_frame", "equinox"),
                             "register_exclusion": (f"{HERE}:register_exclusion", "equinox, flax, jaxtyping")},
     "_src.tree_util": {"flatten_one_level": (f"{HERE}:flatten_one_level", "orbax")},

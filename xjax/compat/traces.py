@@ -1,4 +1,4 @@
-"""Interpreters that libraries define: `Trace`, `Tracer` and `TraceTag` as in JAX, and the change of the current trace."""
+"""Interpreters that libraries define: `Trace`, `Tracer` and `TraceTag` as in JAX."""
 
 from __future__ import annotations
 

@@ -114,6 +114,19 @@ def string(text: str) -> str:
     return json.dumps(text, ensure_ascii=True).replace("\\u", "\\\\u")
 
 
+_LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*"\)$', re.MULTILINE)
+
+
+def with_location(operation: str, name: str) -> str:
+    """The text of an operation with a name for XLA's metadata, unless it has one."""
+    return operation if _LOCATION.search(operation[operation.rfind("\n") + 1:]) else f"{operation} loc({string(name)})"
+
+
+def without_locations(text: str) -> str:
+    """The text of a module without the names of its operations."""
+    return _LOCATION.sub("", text)
+
+
 def i64_array(values: Iterable[int]) -> str:
     """`array<i64: 1, 2>`; empty: `array<i64>`."""
     text = ", ".join(str(int(v)) for v in values)

@@ -24,7 +24,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.example_libraries": "`xnn.stax` and `xnn.optimizers` are these modules",
     "xjax.experimental.array_serialization": "arrays are saved by orbax or numpy.save",
     "xjax.experimental.buffer_callback": "XLA's buffers are not accessible: pure_callback passes arrays",
-    "xjax.experimental.checkify": "the options debug_nans and debug_infs, and debug.callback, stop a program on CPUs",
     "xjax.experimental.colocated_python": "for Pathways, a runtime for many hosts with TPUs",
     "xjax.experimental.compilation_cache": "the options compilation_cache_dir and cache_compiled_functions do it",
     "xjax.experimental.compute_on": "programs compute in the default memory of their device",
@@ -34,7 +33,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.hijax": _INTERNAL,
     "xjax.experimental.jax2tf": "there is no converter to TensorFlow",
     "xjax.experimental.key_reuse": "the option debug_key_reuse and checks of keys are not part of types",
-    "xjax.experimental.layout": "the compiler chooses the layouts of arrays",
     "xjax.experimental.mosaic": _KERNELS,
     "xjax.experimental.overlap": _METADATA,
     "xjax.experimental.pallas": _KERNELS,
@@ -56,8 +54,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.ffi": "foreign functions of XLA cannot be called: use pure_callback",
     "xjax.interpreters": _INTERNAL,
     "xjax.lib": _INTERNAL,
-    "xjax.monitoring": "xjax logs its work to the logger `xjax`: see the options log_compiles and "
-                       "explain_cache_misses",
     "xjax.ref": _MUTABLE,
     "xjax.tools": "jit(f).lower(x).as_text() is the program as text",
 }
@@ -86,6 +82,9 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
         _PRESENT: ("ZeroSeries", "ZeroTerm", "def_comp", "def_deriv", "deflinear", "defzero", "deriv_prop", "fact",
                    "jet2", "jet_fun", "jet_rules", "jet_subtrace", "linear_prop", "traceable", "zero_prop",
                    "zero_series", "zero_term"),
+    },
+    "xjax.experimental.layout": {
+        "types do not contain layouts: with_layout_constraint sets the layout of a value": ("explicit_layout",),
     },
     "xjax.experimental.mesh_utils": {
         "meshes over slices of TPUs": ("create_hybrid_device_mesh", "device_kind_handler_dict"),
@@ -130,9 +129,9 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
 
 # Names in these tables that only some versions of JAX have -> (since, until): version >= `since` and < `until`.
 VERSIONS: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.lax.psum_scatter_start",
-                     "xjax.sharding.no_collectives", "xjax.experimental.overlap", "xjax.experimental.thunky"),
-                    ("0.12", "")),
+    **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.experimental.layout.explicit_layout",
+                     "xjax.lax.psum_scatter_start", "xjax.sharding.no_collectives", "xjax.experimental.overlap",
+                     "xjax.experimental.thunky"), ("0.12", "")),
     **dict.fromkeys(("xjax.lax.dce_sink_p", "xjax.lax.precv", "xjax.lax.psend", "xjax.experimental.cur_qdd",
                      "xjax.experimental.ode.ravel_first_arg_", "xjax.experimental.control_deps",
                      "xjax.experimental.shard_alike", "xjax.cloud_tpu_init"), ("", "0.12")),

@@ -16,7 +16,7 @@ import numpy as np
 from xjax.core.depth import deep
 from xjax.core.errors import scope_of
 from xjax.core.forms import Limits, limits
-from xjax.core.hlo import Builder, Held, Recipe, Stored, Value, return_text, string, tensor_type
+from xjax.core.hlo import Builder, Held, Recipe, Stored, Value, return_text, tensor_type, with_location
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, dce
 from xjax.core.primitive import Missing
 from xjax.core.staging import trace_to_jaxpr
@@ -75,8 +75,7 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
                     env[out], paths[out] = lower_barrier(b, [env[out]])[0], 1
         store_long(eqn.outvars)
         if b.scope:
-            location = f" loc({string(f'{b.scope}/{p.name}')})"
-            b.lines[written:] = [line + location for line in b.lines[written:]]
+            b.lines[written:] = [with_location(line, f"{b.scope}/{p.name}") for line in b.lines[written:]]
             b.scope = scope
     return [b.constant(v.val, v.aval.plain) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 

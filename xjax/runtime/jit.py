@@ -8,6 +8,7 @@ which becomes one operation (`jit_p`).
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import time
@@ -47,6 +48,7 @@ from xjax.runtime.jit_primitive import jit_p
 from xjax.runtime.placement.current_mesh import placing_mesh
 from xjax.runtime.placement.places import on
 from xjax.runtime.placement.sharding import Sharding
+from xjax.runtime.programs import events
 from xjax.runtime.programs.compile_log import log_step, warn_of_large
 from xjax.runtime.programs.executable import Options, as_options, program_executable
 from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error, types_and_places
@@ -274,7 +276,8 @@ class Jitted(PickledByName):
         names = _describe_arguments(self._fun, args, kwargs, self._static)
         start = time.perf_counter()
         flat = flatten_function(fun, tree, keywords=True, caller=caller)
-        closed = trace_to_jaxpr(flat, avals, caller, names)
+        with events.span(events.TRACE, fun_name=self._name) if at_root() else contextlib.nullcontext():
+            closed = trace_to_jaxpr(flat, avals, caller, names)
         log_step("traced", caller, avals, time.perf_counter() - start)
         program, consts = hoist_consts(closed)
         warn_of_large(caller, consts)

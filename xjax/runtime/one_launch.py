@@ -23,6 +23,7 @@ from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.arrays.number_cache import NUMBERS, add_number, from_scalar
 from xjax.runtime.placement.places import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
+from xjax.runtime.programs import events
 from xjax.runtime.programs.executable import load
 from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error
 from xjax.runtime.programs.lowering import lower_program
@@ -131,7 +132,8 @@ def _compile(fun: Callable, name: str, operands: frozenset[int | str], args: Seq
         return leaves
 
     try:
-        closed = trace_to_jaxpr(of_arrays, [x.aval for x in arrays], name)
+        with events.span(events.TRACE, fun_name=name):
+            closed = trace_to_jaxpr(of_arrays, [x.aval for x in arrays], name)
     except (JAXTypeError, JAXIndexError):               # `fun` reads the values of its arguments
         return _PLAIN
     program, consts = hoist_consts(closed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from xjax.core.calls import (
 )
 from xjax.core.context import Axis, axes_in_scope
 from xjax.core.errors import bad, check_choice
+from xjax.core.hlo import without_locations
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import trace_to_jaxpr, with_inner_consts
 from xjax.core.trace import Tracer
@@ -32,6 +32,7 @@ from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.call_shardings import on_devices
 from xjax.runtime.devices import backend
 from xjax.runtime.placement.current_mesh import current_mesh
+from xjax.runtime.placement.layout import Format, Layout
 from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.mesh_axes import AxisName
 from xjax.runtime.placement.partition_spec import PartitionSpec
@@ -63,10 +64,15 @@ class ShapeDtypeStruct:
     __slots__ = ("_type", "sharding")
 
     def __init__(self, shape: Sequence[int], dtype: DTypeLike, *, weak_type: bool = False,
-                 sharding: Sharding | PartitionSpec | None = None):
+                 sharding: Sharding | PartitionSpec | Format | None = None):
         check_sequence("ShapeDtypeStruct", "shape", shape)
         self._type = ShapedArray(tuple(shape), dtypes.explicit_dtype(dtype), weak_type)
         self.sharding = _checked_sharding(sharding, self._type)
+
+    @property
+    def format(self) -> Format:
+        """The sharding, with the default layout."""
+        return Format(None, self.sharding)
 
     @classmethod
     def of(cls, aval: ShapedArray, sharding: Sharding | None = None) -> ShapeDtypeStruct:
@@ -105,10 +111,12 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak}{place})"
 
 
-def _checked_sharding(sharding: Sharding | PartitionSpec | None, aval: ShapedArray) -> Sharding | None:
+def _checked_sharding(sharding: Sharding | PartitionSpec | Format | None, aval: ShapedArray) -> Sharding | None:
     if sharding is None:
         return None
     caller = "ShapeDtypeStruct"
+    if isinstance(sharding, Format):
+        return sharding.sharding_for(caller, aval)
     if not isinstance(sharding, Sharding | PartitionSpec):
         raise bad(caller, "this is not a sharding", {"sharding": repr(sharding)},
                   "pass a NamedSharding or a PartitionSpec.", exc=ValueError)
@@ -277,7 +285,7 @@ class Lowered(_Stage):
         text = self._module()[0].text
         if not self._is_stablehlo(dialect):
             return xla.unoptimised_hlo(text).as_hlo_text()
-        return text if debug_info else re.sub(r' loc\("[^"]*"\)$', "", text, flags=re.MULTILINE)
+        return text if debug_info else without_locations(text)
 
     def _module(self) -> tuple[ModuleText, Any]:
         return program_module(self._traced.program, self.fun_name, self._places(), self._donated_operands(),
@@ -374,6 +382,21 @@ class Compiled(_Stage):
     @property
     def output_shardings(self) -> PyTree:
         return tree_unflatten(self.out_tree, self._executable.out_shardings)
+
+    @property
+    def input_formats(self) -> PyTree:
+        """Layouts, all row-major, and shardings of the arguments, as (args, kwargs)."""
+        avals = [a for a, *_ in self._arguments]
+        return tree_unflatten(self.in_tree, _formats(avals, self._launcher.argument_shardings()))
+
+    @property
+    def output_formats(self) -> PyTree:
+        """Layouts, all row-major, and shardings of the results."""
+        return tree_unflatten(self.out_tree, _formats(self._executable.out_avals, self._executable.out_shardings))
+
+
+def _formats(avals: Sequence[ShapedArray], shardings: Sequence[Sharding]) -> list[Format]:
+    return [Format(Layout.row_major(a.ndim), s) for a, s in zip(avals, shardings, strict=True)]
 
 
 def _trace(fun: Callable, static_argnums: int | Sequence[int], args: tuple, kwargs: dict,
