@@ -42,7 +42,8 @@ NAMES: dict[str, dict[str, tuple[str, str]]] = {
                             "register_exclusion": (f"{HERE}:register_exclusion", "equinox, flax, jaxtyping")},
     "_src.tree_util": {"flatten_one_level": (f"{HERE}:flatten_one_level", "orbax")},
     "_src.xla_bridge": {"_backends": (f"{HERE}:backends", "chex")},
-    "extend.source_info_util": {"register_exclusion": (f"{HERE}:register_exclusion", "flax")},
+    "extend.source_info_util": {"register_exclusion": (f"{HERE}:register_exclusion", "flax"),
+                                "summarize": (f"{HERE}:summarize", "interpreters of programs")},
 }
 
 trace_state_clean = at_root
@@ -75,6 +76,11 @@ def register_exclusion(path: str) -> None:
     """Lines of this file of a library are not the user's."""
     exclude_paths.append(path)
     errors.exclude_file(path)
+
+
+def summarize(source_info: Any) -> str:
+    """The position of an equation: ``/home/model.py:31:4 (loss)``."""
+    return "unknown" if source_info.source is None else errors.position_text(source_info.source)
 
 
 def include_frame(frame: Any) -> bool:

@@ -29,3 +29,6 @@ def zeros_of(aval: ShapedArray) -> Array | np.ndarray:
 def instantiate(x: ArrayLike | Zero) -> ArrayLike:
     """A tangent or cotangent as an array: Zero becomes zeros (of dtype float0 where there is no derivative)."""
     return zeros_of(x.aval) if type(x) is Zero else x
+
+
+Zero.instantiate = instantiate

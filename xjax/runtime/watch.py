@@ -1,4 +1,4 @@
-"""The options debug_nans and debug_infs, which check every result, and no_execution and no_tracing, which raise.
+"""The options debug_nans and debug_infs, which check every result, and no_execution, which raises.
 
 Operations are watched after the first use of one of these options (`config.on_first_use`). Compiled functions are
 watched by the kind of launcher that `jit` makes, since the options are part of its key. No cost while these options are
@@ -19,7 +19,6 @@ from xjax.core.context import context
 from xjax.core.errors import bad, location_text, user_location
 from xjax.core.jaxpr import ClosedJaxpr, Literal
 from xjax.core.primitive import Primitive
-from xjax.core.types import ShapedArray
 from xjax.runtime import xla
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
@@ -38,15 +37,6 @@ def refuse_execution(caller: str) -> None:
         raise bad(caller, "would run, but the option jax_no_execution is set",
                   fix="trace without running (jax.eval_shape, jax.make_jaxpr, f.lower), or leave the block of "
                       "jax.no_execution().", exc=RuntimeError)
-
-
-def refuse_tracing(caller: str, avals: Sequence[ShapedArray]) -> None:
-    """Raise RuntimeError under the option no_tracing."""
-    if config.no_tracing:
-        raise bad(caller, "would be traced, but the option jax_no_tracing is set",
-                  given={"arguments": ", ".join(a.str_short() for a in avals)},
-                  fix="call it with these types before the block, or find the change with jax.explain_cache_misses().",
-                  exc=RuntimeError)
 
 
 def bad_number(outs: Sequence[Any]) -> str:
