@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.config import DEFAULT_MODE, marked
 from xjax.core.context import at_root
 from xjax.core.errors import bad, did_you_mean, warn
 from xjax.core.promotion import join_kept
@@ -172,12 +173,13 @@ def update(x: ArrayLike, index: object, values: ArrayLike | Sequence[Any], name:
     values = _known_values(x, values, name)
     if typeof(values).ndim:
         _check_shape(typeof(values), result_shape(parts), name, index)
-    if at_root() and func is None:
-        fixed, moving = detached(parts, shape)
-        values, *moving = operands_beside(x, values, *moving)
-        out = _write_detached(x, values, *moving, parts=fixed, name=name, options=options)
-    else:
-        out = _write(x, values, parts, name, options, func)
+    with marked(DEFAULT_MODE if mode is None else ""):
+        if at_root() and func is None:
+            fixed, moving = detached(parts, shape)
+            values, *moving = operands_beside(x, values, *moving)
+            out = _write_detached(x, values, *moving, parts=fixed, name=name, options=options)
+        else:
+            out = _write(x, values, parts, name, options, func)
     return squeeze(out, mask_axes)
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.config import UNCHECKED, marked
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad
 from xjax.core.staging import StagingTrace
@@ -98,11 +99,12 @@ def read(x: ArrayLike, index: object, *, mode: str | None = None, fill_value: Ar
     chosen = None if mode is None else GatherScatterMode.from_any(mode)
     fill_value = fill_constant(fill_value, aval.dtype) if chosen is GatherScatterMode.FILL_OR_DROP else None
     options = ReadOptions(chosen, fill_value, bool(indices_are_sorted), bool(unique_indices))
-    if not at_root() or all(type(p) is Span and p.limit - p.first == p.size == aval.shape[p.axis]
-                                              for p in parts):                              # the result is x itself
-        return _read(x, parts, options)
-    fixed, moving = detached(parts, aval.shape)
-    return _read_detached(x, *operands_beside(x, *moving), parts=fixed, options=options)
+    with marked("" if chosen is None else UNCHECKED):
+        if not at_root() or all(type(p) is Span and p.limit - p.first == p.size == aval.shape[p.axis]
+                                                  for p in parts):                          # the result is x itself
+            return _read(x, parts, options)
+        fixed, moving = detached(parts, aval.shape)
+        return _read_detached(x, *operands_beside(x, *moving), parts=fixed, options=options)
 
 
 @one_launch

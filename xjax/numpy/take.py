@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.config import DEFAULT_MODE, marked
 from xjax.core.errors import bad
 from xjax.core.trace import known_value
 from xjax.core.types import ShapedArray, number_of, typeof
@@ -96,13 +97,15 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = 
         a, axis = a if a.ndim == 1 else _flat(a), 0
     shape = a.shape
     axis = canonical_axis(axis, len(shape), caller)
+    is_default = mode is None
     indices, mode = _indices(caller, indices), _mode(caller, mode)
     if not shape[axis] and typeof(indices).size and typeof(a).update(shape=_dropped(shape, axis)).size:
         raise bad(caller, "cannot take from an empty axis", given={"a": a}, fix="pass no indices, or another axis.",
                   exc=IndexError)
     a, indices = operands_beside(a, a, indices)
-    return _take(a, indices, axis=axis, mode=mode, fill_value=_fill(fill_value, mode, a), flags=(
-        bool(unique_indices), bool(indices_are_sorted)))
+    with marked(DEFAULT_MODE if is_default else ""):
+        return _take(a, indices, axis=axis, mode=mode, fill_value=_fill(fill_value, mode, a), flags=(
+            bool(unique_indices), bool(indices_are_sorted)))
 
 
 def _fill(fill_value: ArrayLike | None, mode: GatherScatterMode | str, a: ArrayLike) -> Any:
@@ -139,10 +142,11 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, m
     """
     caller = "numpy.take_along_axis"
     arr, indices, axis = _along(caller, arr, indices, axis)
-    mode = _mode(caller, mode)
+    is_default, mode = mode is None, _mode(caller, mode)
     arr, indices = operands_beside(arr, arr, _indices(caller, indices))
-    return _take_along(arr, indices, axis=axis, mode=mode, fill_value=_fill(fill_value, mode, arr),
-                       wraps=bool(wrap_negative_indices))
+    with marked(DEFAULT_MODE if is_default else ""):
+        return _take_along(arr, indices, axis=axis, mode=mode, fill_value=_fill(fill_value, mode, arr),
+                           wraps=bool(wrap_negative_indices))
 
 
 @one_launch
