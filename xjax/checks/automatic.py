@@ -147,8 +147,8 @@ def _index(bounds: Callable[[Eqn, Sequence[Any]], Bounds]) -> Observe:
 
 # -- the tables ---------------------------------------------------------------------------------------------------
 
-# Operations that may return a NaN.
-NAN_OPERATIONS: tuple[Primitive, ...] = (
+# Operations that may return a NaN: on single elements, and others.
+NAN_ELEMENTWISE: tuple[Primitive, ...] = (
     elementwise.add_p, elementwise.sub_p, elementwise.mul_p, elementwise.integer_pow_p, elementwise.square_p,
     elementwise.one_minus_square_p, piecewise.rem_p,
     *[getattr(transcendental, f"{name}_p") for name in (
@@ -157,11 +157,12 @@ NAN_OPERATIONS: tuple[Primitive, ...] = (
         "times_tanh_slope", "tanh", "asinh", "acosh", "atanh")],
     *[getattr(special, f"{name}_p") for name in ("erf", "erfc", "erf_inv", "lgamma", "digamma", "polygamma", "zeta")],
     bessel.bessel_i0e_p, bessel.bessel_i1e_p, incomplete.igamma_p, incomplete.igammac_p, incomplete.igamma_grad_a_p,
-    incomplete.regularized_incomplete_beta_p,
+    incomplete.regularized_incomplete_beta_p, rng.rng_uniform_p)
+NAN_OTHERS: tuple[Primitive, ...] = (
     cumulative.cumsum_p, cumulative.cumprod_p, cumulative.cummax_p, cumulative.cummin_p, cumulative.cumlogsumexp_p,
     shape.reduce_sum_p, reduce.reduce_prod_p, reductions.reduce_p, reductions.reduce_window_p,
     window_reduce.reduce_window_sum_p, dot.dot_general_p, conv.conv_general_dilated_p, fft.fft_p, slice.pad_p,
-    collectives.psum_p, collectives.psum_invariant_p, rng.rng_uniform_p, linear_solve.linear_solve_p)
+    collectives.psum_p, collectives.psum_invariant_p, linear_solve.linear_solve_p)
 SCATTERS: tuple[Primitive, ...] = (
     gather.scatter_add_p, scatter.scatter_p, scatter.scatter_sub_p, scatter.scatter_min_p, scatter.scatter_max_p,
     scatter_product.scatter_mul_p)
@@ -178,7 +179,7 @@ def _rows(observers: Iterable[tuple[type, Observe]]) -> Callable[[frozenset], Ru
 
 
 AUTOMATIC_RULES: dict[Primitive, Callable[[frozenset], Rule | None]] = {
-    **{p: _rows([(NaNError, _nan)]) for p in NAN_OPERATIONS},
+    **{p: _rows([(NaNError, _nan)]) for p in (*NAN_ELEMENTWISE, *NAN_OTHERS)},
     **{p: _rows([(OOBError, _index(scatter_bounds)), (NaNError, _nan)]) for p in SCATTERS},
     elementwise.div_p: _rows([(DivisionByZeroError, _zero_divisor), (NaNError, _nan)]),
     gather.gather_p: _rows([(OOBError, _index(gather_bounds))]),

@@ -24,7 +24,6 @@ from xjax.core.errors import KeyReuseError, Source, bad, position_text, scope_of
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, newest
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts
-from xjax.core.types import typeof
 from xjax.lax.composite import composite_p
 from xjax.runtime import xla
 from xjax.runtime.arrays.array import Array

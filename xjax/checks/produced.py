@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xjax.checks.automatic import NAN_OPERATIONS, SCATTERS, gather_bounds, scatter_bounds, slice_bounds, update_bounds
+from xjax.checks.automatic import (
+    NAN_ELEMENTWISE,
+    NAN_OTHERS,
+    SCATTERS,
+    gather_bounds,
+    scatter_bounds,
+    slice_bounds,
+    update_bounds,
+)
 from xjax.core import dtypes
 from xjax.core.config import DEFAULT_MODE
 from xjax.core.errors import scope_of
@@ -37,7 +45,7 @@ from xjax.ops import (
     window_reduce,
 )
 from xjax.ops.bitwise import bitwise_and, bitwise_not, bitwise_or
-from xjax.ops.compare import eq, ge, gt, le, lt, ne, select_n
+from xjax.ops.compare import ge, le, lt, ne, select_n
 from xjax.ops.convert import convert_element_type
 from xjax.ops.index_numbers import GatherScatterMode
 
@@ -61,8 +69,9 @@ def any_true(flags: Any) -> Any:
 
 
 def spread(x: Any, size: tuple[int, ...]) -> Any:
-    """`x` in the shape `size`; a scalar is repeated."""
-    return x if typeof(x).shape == size else shape.broadcast_in_dim(x, size, ())
+    """`x` in the shape `size`; a scalar, and an axis of size 1, are repeated."""
+    given = typeof(x).shape
+    return x if given == size else shape.broadcast_in_dim(x, size, range(len(given)))
 
 
 # -- NaN and infinity ---------------------------------------------------------------------------------------------
@@ -80,13 +89,13 @@ def is_finite(x: Any) -> Any:
     return elementwise.is_finite(x)
 
 
-def _among(args: Sequence[Any], size: tuple[int, ...], test: Callable[[Any], Any]) -> Any:
-    """Where `test` holds for an argument: element by element for arguments of the shape `size`, else for all of it."""
+def _among(eqn: Eqn, args: Sequence[Any], size: tuple[int, ...], test: Callable[[Any], Any]) -> Any:
+    """Where `test` holds for an argument, in the shape of the result `size`."""
     out = np.zeros(size, bool)
     for x in args:
         if dtypes.is_inexact(typeof(x).dtype):
             flags = test(x)
-            out = bitwise_or(out, spread(flags if typeof(x).shape == size else any_true(flags), size))
+            out = bitwise_or(out, spread(flags if eqn.primitive in _ELEMENTWISE else any_true(flags), size))
     return out
 
 
@@ -96,9 +105,9 @@ def made_bad(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | None
     if len(outs) != 1 or not dtypes.is_inexact(typeof(y).dtype) or 0 in typeof(y).shape:
         return None
     size = typeof(y).shape
-    nan = bitwise_and(is_nan(y), bitwise_not(_among(args, size, is_nan)))
+    nan = bitwise_and(is_nan(y), bitwise_not(_among(eqn, args, size, is_nan)))
     infinite = bitwise_and(bitwise_and(bitwise_not(is_finite(y)), bitwise_not(is_nan(y))),
-                           bitwise_not(_among(args, size, lambda x: bitwise_not(is_finite(x)))))
+                           bitwise_not(_among(eqn, args, size, lambda x: bitwise_not(is_finite(x)))))
     kind = select_n(any_true(nan), np.int32(0), np.int32(1))
     return Wrong(bitwise_or(nan, infinite), "nan", str(typeof(y).dtype), shape.broadcast_in_dim(kind, (3,), ()))
 
@@ -122,7 +131,7 @@ def overflows(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | Non
         return None
     wide = _floats_of(dtype)
     params = {k: None if k == "preferred_element_type" else v for k, v in eqn.params.items()}
-    if params.get("y", 0) < 0:                              # a negative power
+    if eqn.params.get("y", 0) < 0:                              # a negative power
         return None
     exact = eqn.primitive.bind(*[convert_element_type(x, wide) if dtypes.is_int(typeof(x).dtype) and k not in
                                  _POSITIONS.get(eqn.primitive, ()) else x for k, x in enumerate(args)], **params)
@@ -130,12 +139,7 @@ def overflows(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | Non
     exact = convert_element_type(exact, wide)
     distance = piecewise.abs(elementwise.sub(exact, convert_element_type(y, wide)))
     half = wide.type(2.0 ** (dtypes.itemsize_bits(dtype) - 1))
-    return Wrong(bitwise_not(lt(distance, half)) if eqn.primitive in _EXTREMES else gt_or_nan(distance, half), "ints",
-                 str(dtype), NONE)
-
-
-def gt_or_nan(x: Any, y: Any) -> Any:
-    return bitwise_not(le(x, y))
+    return Wrong(bitwise_not(le(distance, half)), "ints", str(dtype), NONE)
 
 
 def _shift(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | None:
@@ -190,10 +194,9 @@ def _index(bounds: Callable, by_mode: bool) -> Check:
 
 # -- the tables ---------------------------------------------------------------------------------------------------
 
+_ELEMENTWISE = frozenset((*NAN_ELEMENTWISE, elementwise.div_p, makers.accumulate_p, convert.convert_element_type_p))
 # Operands that are positions, not numbers.
 _POSITIONS: dict[Primitive, tuple[int, ...]] = {p: (1,) for p in SCATTERS}
-# Operations whose only overflow is that of the smallest number.
-_EXTREMES = frozenset((elementwise.neg_p, piecewise.abs_p))
 _ARITHMETIC = (elementwise.add_p, elementwise.sub_p, elementwise.mul_p, elementwise.neg_p, elementwise.square_p,
                elementwise.integer_pow_p, piecewise.abs_p, shape.reduce_sum_p, reduce.reduce_prod_p,
                cumulative.cumsum_p, cumulative.cumprod_p, window_reduce.reduce_window_sum_p, dot.dot_general_p,
@@ -205,8 +208,8 @@ CHECKS: dict[str, dict[Primitive, Check]] = {
         gather.gather_p: _index(gather_bounds, True), **{p: _index(scatter_bounds, True) for p in SCATTERS},
         slice.dynamic_slice_p: _index(slice_bounds, False),
         slice.dynamic_update_slice_p: _index(update_bounds, False)},
-    "nan": {p: made_bad for p in (*NAN_OPERATIONS, *SCATTERS, elementwise.div_p, makers.accumulate_p)
-            if p not in _EXTREMA} | {convert.convert_element_type_p: _converted},
+    "nan": {p: made_bad for p in (*_ELEMENTWISE, *NAN_OTHERS, *SCATTERS) if p not in _EXTREMA} | {
+        convert.convert_element_type_p: _converted},
     "ints": {**dict.fromkeys(_ARITHMETIC, overflows), bitwise.shift_left_p: _shift,
              convert.convert_element_type_p: _converted},
 }

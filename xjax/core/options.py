@@ -100,7 +100,8 @@ class Option:
 _TRUE = frozenset({"y", "yes", "t", "true", "on", "1"})
 _FALSE = frozenset({"n", "no", "f", "false", "off", "0"})
 _KIND_TEXT = {"bool": "True or False", "int": "an integer", "float": "a number", "str": "a string",
-              "choice": "a string", "parts": "names, separated by commas", "device": "a device or the name of a platform", "any": "any value"}
+              "choice": "a string", "parts": "names separated by commas",
+              "device": "a device or the name of a platform", "any": "any value"}
 
 
 def _literal(text: str) -> object:
@@ -145,7 +146,7 @@ _TABLE = (
     Option("legacy_prng_key", "choice", "allow", "use of the raw words of keys, uint32[..., n], as keys",
            choices=("allow", "warn", "error"), block=True, traced=True),
     Option("debug_key_reuse", "bool", False, "raise where a key is used twice", block=True,
-           only_default="keys are values without a record of their use"),
+           only_default="xjax.checking('keys') does it"),
     # Devices and programs
     Option("platforms", "str", None, "platforms to start, comma-separated; the first is the default",
            optional=True, start_up=True),
@@ -168,8 +169,8 @@ _TABLE = (
            traced=True),
     Option("debug_infs", "bool", False, "raise where an infinity is computed, with the operation and the line",
            block=True, traced=True),
-    Option("check", "parts", "", "checked mode: raise at an index out of bounds, a NaN or infinity, a key used twice, an "
-           "integer that overflows; see `xjax.checking`", choices=("index", "nan", "keys", "ints"), traced=True),
+    Option("check", "parts", "", "checked mode: raise at an index out of bounds, a NaN or infinity, a key used twice, "
+           "an integer that overflows; see `xjax.checking`", choices=("index", "nan", "keys", "ints"), traced=True),
     Option("check_tracer_leaks", "bool", False, "a traced value that outlives its function is an error that names "
            "its holder", block=True),
     Option("enable_checks", "bool", False, "check that every traced program is well formed", block=True),
