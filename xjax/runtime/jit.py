@@ -54,7 +54,7 @@ from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error, t
 from xjax.runtime.retraces import CacheInfo, Call, signature_text
 from xjax.runtime.stages import Argument, Lowered, Program, Traced, abstract, place_of
 from xjax.runtime.static_args import StaticArguments
-from xjax.runtime.watch import is_watching, watch_call
+from xjax.runtime.watch import checker, is_watching, watch_call
 from xjax.runtime.xla import Device
 from xjax.transforms import refs
 from xjax.typing import ArrayLike, PyTree
@@ -222,10 +222,13 @@ class Jitted(PickledByName):
 
         if any(donated):
             donation.warn_of_useless(f"jit `{self._name}`", traced.program, donated, names)
-        executable = program_executable(
-            traced.program, self._name, [x._place for x in (*consts, *leaves)], tuple(donated), self._options,
-            traced.out_shardings, len(consts), f"jit `{self._name}`", names)
+        program, outs = traced.program, traced.out_shardings
         watch = watch_call(f"jit `{self._name}`", lambda leaves: self._run_python(leaves, tree, static))
+        if config.check:
+            program, watch, count = checker().of_program(program, self.numbers_as_arrays)
+            outs = (*outs, *[None] * count) if outs else outs
+        executable = program_executable(program, self._name, [x._place for x in (*consts, *leaves)], tuple(donated),
+                                        self._options, outs, len(consts), f"jit `{self._name}`", names)
         return Launcher(executable, consts, traced.out_tree, like=leaves,
                         watch=watch if watching else None)
 
@@ -260,7 +263,7 @@ class Jitted(PickledByName):
 
     def _call_traced(self, args: tuple, kwargs: dict) -> PyTree:
         """The call inside a transform: one operation, or the inlined operations of the program."""
-        if config.disable_jit:
+        if config.disable_jit or (config.check and self.numbers_as_arrays):     # the lines of a library are the user's
             return self._call_python(args, kwargs)
         args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
