@@ -230,6 +230,15 @@ class Traced(_Stage):
         """The program; captured arrays are its first arguments."""
         return self._traced.program
 
+    def closed(self) -> ClosedJaxpr:
+        """The program with the captured arrays as its constants."""
+        j, consts = self._traced.program.jaxpr, self._traced.consts
+        return ClosedJaxpr(j.replace(constvars=j.invars[:len(consts)], invars=j.invars[len(consts):]), consts)
+
+    def shardings(self) -> list[Sharding]:
+        """The shardings of the captured arrays and of the arguments."""
+        return [sharding_of(p) for p in self._places()]
+
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
         """Lower the program for devices: those of the arguments, or those of the current mesh.
 
