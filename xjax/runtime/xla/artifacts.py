@@ -25,9 +25,9 @@ class Function(NamedTuple):
 
 @functools.cache
 def _target() -> str:
-    """The version of StableHLO to write: one that every jaxlib of the last four weeks reads."""
+    """The version of StableHLO to write: one that every jaxlib of the last twelve weeks reads."""
     stablehlo = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
-    return stablehlo.get_version_from_compatibility_requirement(stablehlo.StablehloCompatibilityRequirement.WEEK_4)
+    return stablehlo.get_version_from_compatibility_requirement(stablehlo.StablehloCompatibilityRequirement.WEEK_12)
 
 
 def artifact(text: str) -> bytes:
