@@ -18,6 +18,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad, called_function
+from xjax.core.symbolic.dims import Dim
 from xjax.core.types import ShapedArray
 from xjax.typing import ArrayLike
 
@@ -45,7 +46,7 @@ def tensor_type(aval: ShapedArray) -> str:
     text = aval.hlo_type
     if text is None:
         _check_size(aval)
-        dims = "".join(f"{n}x" for n in aval.shape)
+        dims = "".join(f"{n}x" if type(n) is int else "?x" for n in aval.shape)
         text = aval.hlo_type = f"tensor<{dims}{element_type(aval.dtype)}>"
     return text
 
@@ -56,7 +57,7 @@ def _check_size(aval: ShapedArray) -> None:
     XLA counts in int64 and skips axes of size 0. Every array of every program is checked here, results and intermediate
     values alike; `eval_shape` writes no program.
     """
-    size = math.prod(n for n in aval.shape if n) * max(aval.dtype.itemsize, 1)
+    size = math.prod(n for n in aval.shape if type(n) is int and n) * max(aval.dtype.itemsize, 1)
     if size > _MOST_BYTES:
         raise bad(called_function() or "compile", "the program has an array of 2**63 bytes or more",
                   given={"type": aval.str_short(), "bytes": f"{size:,}"},
@@ -116,7 +117,7 @@ def string(text: str) -> str:
 
 def i64_array(values: Iterable[int]) -> str:
     """`array<i64: 1, 2>`; empty: `array<i64>`."""
-    text = ", ".join(str(int(v)) for v in values)
+    text = ", ".join(str(v if type(v) is Dim else int(v)) for v in values)
     return f"array<i64: {text}>" if text else "array<i64>"
 
 

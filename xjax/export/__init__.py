@@ -11,6 +11,7 @@ from xjax.export.exported import (
     minimum_supported_calling_convention_version,
 )
 from xjax.export.exporting import default_export_platform, export
+from xjax.export.sizes import dim_as_value as _dim_as_value  # noqa: F401: its import lets sizes become arrays
 from xjax.export.trees import register_namedtuple_serialization, register_pytree_node_serialization
 
 __all__ = ["DisabledSafetyCheck", "Exported", "SymbolicScope", "default_export_platform", "deserialize", "export",

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.hlo import Builder, Value
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from xjax.core.key_types import is_key, physical
 from xjax.core.lowering import symbol_name
 from xjax.core.primitive import Missing, Primitive
+from xjax.core.symbolic.dims import Dim, evaluate_shape, is_static, is_symbolic_dim
+from xjax.core.symbolic.solve import check, solve, values_of
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.export.checks import DisabledSafetyCheck
 from xjax.ops.keys import random_unwrap_p, random_wrap_p
-from xjax.ops.zeros import instantiate
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.programs.executable import program_executable
+from xjax.runtime.xla import register_lapack
 from xjax.runtime.xla.artifacts import Artifact
 from xjax.transforms.custom_vjp import custom_vjp
 from xjax.typing import PyTree
@@ -83,7 +84,33 @@ def _argument(exported: Exported, i: int) -> str:
 
 
 def _type(*avals: ShapedArray, exported: Exported) -> tuple[ShapedArray, ...]:
-    return tuple([physical(a).strong() for a in exported.out_avals])
+    outs = [physical(a).strong() for a in exported.out_avals]
+    dims = [n for a in exported.in_avals for n in a.shape if is_symbolic_dim(n)]
+    if not dims:
+        return tuple(outs)
+    values = _dimension_values(exported, dims, avals)
+    return tuple([a.update(shape=evaluate_shape(a.shape, values)) for a in outs])
+
+
+def _dimension_values(exported: Exported, dims: Sequence[Dim], avals: Sequence[ShapedArray]) -> dict[str, Any]:
+    """The values of dimension variables for these arguments.  Raises: ValueError if they do not fit."""
+    caller = f"call of exported `{exported.fun_name}`"
+    wanted, given = [a.shape for a in exported.in_avals], [a.shape for a in avals]
+    try:
+        values = values_of(solve(wanted), given)
+        fault = check(dims, values)
+    except ValueError as error:
+        values, fault = {}, str(error)
+    if not fault:
+        i = next((i for i, (shape, own) in enumerate(zip(wanted, given, strict=True))
+                  if evaluate_shape(shape, values) != tuple(own[:len(shape)])), None)
+        if i is None:
+            return values
+        fault = f"{_argument(exported, i)} has another shape"
+    raise bad(caller, "the shapes of the arguments do not fit the symbolic shapes", {
+        "exported for": ", ".join(a.strong().str_short() for a in exported.in_avals),
+        "given": ", ".join(a.str_short() for a in avals), "reason": fault},
+        "pass arguments of such shapes.", ValueError)
 
 
 def _lower(b: Builder, outs: Sequence[ShapedArray], *operands: Value, exported: Exported) -> Sequence[Value]:
@@ -103,15 +130,30 @@ def _lower(b: Builder, outs: Sequence[ShapedArray], *operands: Value, exported: 
     ins = [x.type for x in args]
     try:
         artifact = Artifact(exported.mlir_module_serialized)
-        if exported.uses_global_constants or list(artifact.main.ins) != ins:
+        main = artifact.main
+        if not all(is_static(x.aval.shape) for x in args):      # the caller has symbolic dimensions too
+            args = [_converted(b, x, wanted) for x, wanted in zip(args, main.ins, strict=True)]
+            ins = list(main.ins)
+        elif exported.uses_global_constants or list(main.ins) != ins:
             artifact = artifact.with_types(ins)
-        b.module.functions += artifact.functions(prefix)
+        functions = artifact.functions(prefix)
     except ValueError as error:
         raise bad(caller, "the module does not fit these arguments", {"reason": str(error).splitlines()[0]},
                   "check the file and the shapes of the arguments.", ValueError) from None
-    out_types = ", ".join(artifact.main.outs)
-    names = ", ".join(x.name for x in args)
-    return b.ops(f"func.call @{prefix}main({names}) : ({', '.join(ins)}) -> ({out_types})", outs)
+    if any("@lapack_" in text for text in functions):
+        register_lapack()
+    b.module.functions += functions
+    names, out_types = ", ".join(x.name for x in args), artifact.main.outs
+    called = b.ops(f"func.call @{prefix}main({names}) : ({', '.join(ins)}) -> ({', '.join(out_types)})", outs)
+    return [y if y.type == t else b.op(f"stablehlo.convert {y} : ({t}) -> {y.type}", y.aval)
+            for y, t in zip(called, out_types, strict=True)]
+
+
+def _converted(b: Builder, x: Value, wanted: str) -> Value:
+    """The value with fewer static sizes in its type."""
+    if x.type == wanted:
+        return x
+    return b.op(f"stablehlo.convert {x} : ({x.type}) -> {wanted}", x.aval)
 
 
 def _platform_index(caller: str, exported: Exported, platform: str) -> int:

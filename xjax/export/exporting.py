@@ -8,6 +8,9 @@ from typing import Any
 from xjax.core.calls import api_boundary
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
+from xjax.core.symbolic.dims import is_static
+from xjax.core.symbolic.scope import check_one_scope
+from xjax.core.tree import keystr, tree_flatten_with_path
 from xjax.core.types import ShapedArray
 from xjax.export.calling import NAME_IN_FILES
 from xjax.export.checks import DisabledSafetyCheck, check_foreign_calls
@@ -51,6 +54,8 @@ def export(fun_jit: Callable, *, platforms: Sequence[str] | None = None,
 
     @api_boundary
     def do_export(*args: Any, **kwargs: Any) -> Exported:
+        shapes = [(keystr(path), x.shape) for path, x in tree_flatten_with_path((args, kwargs))[0] if hasattr(x, "shape")]
+        check_one_scope("export", shapes)
         return _exported(fun_jit.trace(*args, **kwargs), names, disabled)
 
     return do_export
@@ -87,7 +92,7 @@ def _exported(traced: Traced, platforms: tuple[str, ...], disabled: tuple[Disabl
         out_shardings_hlo=none_out, nr_devices=1, platforms=platforms, ordered_effects=(), unordered_effects=(),
         disabled_safety_checks=disabled, mlir_module_serialized=module,
         calling_convention_version=maximum_supported_calling_convention_version,
-        module_kept_var_idx=tuple(range(len(in_avals))), uses_global_constants=len(platforms) > 1,
+        module_kept_var_idx=tuple(range(len(in_avals))), uses_global_constants=len(platforms) > 1 or not all(is_static(a.shape) for a in in_avals),
         _get_vjp=lambda exported: _exported_vjp(exported, closed))
 
 

@@ -191,13 +191,18 @@ class Dim:
         return {name for term, _ in self.terms for factor, _ in term for name in (
             {factor.name} if not factor.operands else set().union(*map(variables_of, factor.operands)))}
 
-    def evaluate(self, values: Mapping[str, Any]) -> Any:
-        """The value, from those of its variables: ints, Dims, or anything with operators and `OPERATIONS`."""
+    def evaluate(self, values: Mapping[str, Any],
+                 operations: Mapping[str, Callable[[Any, Any], Any]] | None = None) -> Any:
+        """The value, from those of its variables: ints, Dims, or others with + and *.
+
+        Args: operations: floordiv, mod, max and min of these values.
+        """
+        operations = OPERATIONS if operations is None else operations
         total: Any = 0
         for term, n in self.terms:
             product: Any = n
             for factor, power in term:
-                value = (OPERATIONS[factor.name](*[evaluate(x, values) for x in factor.operands])
+                value = (operations[factor.name](*[evaluate(x, values, operations) for x in factor.operands])
                          if factor.operands else values[factor.name])
                 for _ in range(power):
                     product = value * product
@@ -238,7 +243,7 @@ def min_size(x: Size, y: Size) -> Size:
     return operation("min", x, y)
 
 
-# floordiv, mod, max and min of integers; of arrays, these are replaced while a program is written.
+# Operations on sizes.
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "floordiv": operator.floordiv, "mod": operator.mod,
     "max": lambda x, y: max_size(x, y) if Dim in (type(x), type(y)) else max(x, y),
@@ -249,9 +254,9 @@ def variables_of(x: Size) -> set[str]:
     return x.variables() if is_symbolic_dim(x) else set()
 
 
-def evaluate(x: Size, values: Mapping[str, Any]) -> Any:
-    """The value of a size, from the values of dimension variables."""
-    return x.evaluate(values) if is_symbolic_dim(x) else x
+def evaluate(x: Size, values: Mapping[str, Any], operations: Mapping[str, Callable] | None = None) -> Any:
+    """The value of a size, from the values of dimension variables; see `Dim.evaluate`."""
+    return x.evaluate(values, operations) if is_symbolic_dim(x) else x
 
 
 def evaluate_shape(shape: Iterable[Size], values: Mapping[str, Any]) -> tuple:

@@ -50,8 +50,10 @@ class Artifact:
             raise ValueError("it does not start with the bytes of an MLIR module")
         try:
             self.module: Any = _jax.mlir.deserialize_portable_artifact(blob, new_context())
-        except (RuntimeError, ValueError) as error:
-            raise ValueError(str(error)) from None
+        except (RuntimeError, ValueError):
+            version = re.match(rb"StableHLO_v[\d.]+", blob[len(MAGIC) + 1:len(MAGIC) + 32])
+            raise ValueError(f"the module is damaged, or newer than this jaxlib ({version[0].decode()})" if version
+                             else "the module is damaged") from None
 
     @functools.cached_property
     def main(self) -> Function:
