@@ -212,6 +212,9 @@ class Module:
         return "\n".join([mesh.sdy_text(name, first) for mesh, name in self.meshes.items()] + self.functions)
 
 
+_SIZE = ShapedArray((), np.int32)
+
+
 class Builder:
     """Writes the operations of one function or region."""
 
@@ -283,6 +286,10 @@ class Builder:
         if written is None:
             written = self._constants[key] = self.op(f"stablehlo.constant dense<{text}> : {tensor_type(aval)}", aval)
         return written
+
+    def size(self, n: int) -> Value:
+        """The size of an axis as a scalar int32; `n` may be symbolic in the module of an exported function."""
+        return self.constant(n, _SIZE)
 
     def broadcast(self, x: Value, aval: ShapedArray, dims: Sequence[int]) -> Value:
         """`broadcast_in_dim`: operand axis i becomes result axis dims[i]."""

@@ -168,9 +168,31 @@ def _pad(b: DynamicBuilder, aval: ShapedArray, xs: str, low: str, high: str, inn
 def _dynamic_slice(b: DynamicBuilder, aval: ShapedArray, x: str, starts: str, sizes: str, ins: str,
                    out: str) -> str | None:
     """A slice whose start is a value: the start is clamped, and the limit is the start plus the size."""
-    if is_static(b.numbers(sizes)):
+    numbers = b.numbers(sizes)
+    if is_static(numbers):
         return None
-    raise _not_dynamic("a slice of symbolic size at a computed position")
+    operand, *types = ins.split(", ")
+    vector, length = b.shape(numbers), len(numbers)
+    one, all_ = ShapedArray((1,), I32.dtype), ShapedArray((length,), I32.dtype)
+    parts = []
+    for name, kind in zip(starts.split(", "), types, strict=True):
+        start = Value(name, I32) if kind == "tensor<i32>" else b.op(f"stablehlo.convert {name} : ({kind}) -> tensor<i32>", I32)
+        parts.append(b.op(f"stablehlo.reshape {start} : (tensor<i32>) -> tensor<1xi32>", one))
+    start = parts[0] if length == 1 else b.op(
+        f"stablehlo.concatenate {', '.join(p.name for p in parts)}, dim = 0 : ({', '.join(p.type for p in parts)}) -> "
+        f"tensor<{length}xi32>", all_)
+    whole = []
+    for axis, n in enumerate(re.findall(r"(\?|\d+)x", operand)):
+        size = b.constant(int(n), I32) if n != "?" else b.op(
+            f"stablehlo.get_dimension_size {x}, dim = {axis} : ({operand}) -> tensor<i32>", I32)
+        whole.append(b.op(f"stablehlo.reshape {size} : (tensor<i32>) -> tensor<1xi32>", one))
+    total = whole[0] if length == 1 else b.op(
+        f"stablehlo.concatenate {', '.join(p.name for p in whole)}, dim = 0 : ({', '.join(p.type for p in whole)}) -> "
+        f"tensor<{length}xi32>", all_)
+    start = b.op(f"stablehlo.clamp {b.constant(0, all_)}, {start}, {b.sub(total, vector)} : tensor<{length}xi32>", all_)
+    limit, steps = b.add(start, vector), b.constant(1, all_)
+    return (f"stablehlo.real_dynamic_slice {x}, {start}, {limit}, {steps} : "
+            f"({operand}, {start.type}, {limit.type}, {steps.type}) -> {out}")
 
 
 def _gather(b: DynamicBuilder, aval: ShapedArray, xs: str, before: str, sizes: str, after: str, ins: str,
@@ -191,10 +213,6 @@ _FORMS: Sequence[tuple[re.Pattern, Callable[..., str | None]]] = [(re.compile(pa
     (r"stablehlo\.pad (\S+, \S+), low = \[(.*?)\], high = \[(.*?)\], interior = \[(.*?)\] : \((.*)\) -> (.*)", _pad),
     (r"stablehlo\.dynamic_slice (%\S+), (.*?), sizes = \[(.*?)\] : \((.*)\) -> (.*)", _dynamic_slice),
     (r'"stablehlo\.gather"\((.*?)\) \{(.*?)slice_sizes = array<i64: (.*?)>(.*?)\} : \((.*)\) -> (.*)', _gather))]
-
-
-def _not_dynamic(what: str) -> Exception:
-    return NotImplementedError(what)
 
 
 # -- arithmetic on sizes -------------------------------------------------------------------------------------------

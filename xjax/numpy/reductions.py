@@ -13,7 +13,7 @@ from xjax.core.aliases import alias
 from xjax.core.calls import name_function
 from xjax.core.dtypes import accumulator_dtype
 from xjax.core.errors import bad
-from xjax.core.types import number_of
+from xjax.core.types import converted, number_of
 from xjax.numpy.composed import conjugate, real
 from xjax.numpy.lengths import root_of_squares
 from xjax.numpy.promote import as_dtype, aval_of, cast, default_int, expand_to, to_inexact
@@ -242,7 +242,8 @@ def _count(caller: str, a: Array, axes: Sequence[int], mask: ArrayLike | None, d
            keepdims: bool) -> ArrayLike:
     """Number of elements included: a number, or an array if there is a mask."""
     if mask is None:
-        return dtype.type(math.prod(a.shape[d] for d in axes))
+        count = math.prod(a.shape[d] for d in axes)
+        return dtype.type(count) if type(count) is int else convert_element_type(converted(count), dtype)
     mask = expand_to(caller, operand(caller, mask), a.shape)
     return sum(mask, axes, dtype=dtype, keepdims=keepdims)
 
