@@ -18,7 +18,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import JAXTypeError, NonConcreteBooleanIndexError, bad
-from xjax.core.symbolic.dims import Dim, InconclusiveDimensionOperation, max_size, min_size
+from xjax.core.symbolic.dims import Dim, InconclusiveDimensionOperation, is_above, max_size, min_size
 from xjax.core.trace import Tracer, known_value
 from xjax.core.types import converted, number_of, typeof
 from xjax.ops.checks import static_int
@@ -116,7 +116,7 @@ def _position(i: int, axis: int, shape: tuple[int, ...], strict: bool, wrap_nega
 
 def index_dtype(shape: Sequence[int]) -> np.dtype:
     """Integer type of positions in an array of `shape`."""
-    return np.dtype(np.int64 if max(shape, default=0) > _INT32.max else np.int32)
+    return np.dtype(np.int64 if any([is_above(n, _INT32.max) for n in shape]) else np.int32)
 
 
 def _span(item: slice, axis: int, size: int) -> Span:

@@ -263,6 +263,11 @@ def evaluate_shape(shape: Iterable[Size], values: Mapping[str, Any]) -> tuple:
     return tuple([evaluate(n, values) for n in shape])
 
 
+def is_above(size: Size, limit: int) -> bool:
+    """Whether a size is known to be above a limit of the implementation; symbolic sizes are below such limits."""
+    return type(size) is int and size > limit
+
+
 def is_static(shape: Iterable[Size]) -> bool:
     """Whether all sizes are integers."""
     return not any([type(n) is Dim for n in shape])

@@ -61,11 +61,10 @@ class SymbolicScope:
                 raise bad("export.SymbolicScope", "two equalities have the same left side", {"constraint": text},
                           "combine them.", NotImplementedError)
             self.rules[term] = n, right
-            if right == 0 and n == 1 and len(term) == 1 and term[0][0].name == "mod":      # then x == k * (x // k)
+            if right == 0 and n == 1 and len(term) == 1 and term[0][0].name == "mod":      # then k * (x // k) == x
                 x, k = term[0][0].operands
-                if is_symbolic_dim(x) and len(x.terms) == 1 and not is_symbolic_dim(k):
-                    quotient = Dim({((Factor("floordiv", (x, k)), 1),): 1}, self)
-                    self.rules[x.terms[0][0]] = x.terms[0][1], quotient * k
+                if not is_symbolic_dim(k):
+                    self.rules[(Factor("floordiv", (x, k)), 1),] = k, x
         self.constraints.append((text, "==" if sign == "==" else ">=", difference))
 
     # -- bounds ----------------------------------------------------------------------------------------------------
