@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from xjax.core import errors
-from xjax.core.calls import api_boundary
 from xjax.core.context import at_root
 from xjax.core.tree import flatten
 

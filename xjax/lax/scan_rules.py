@@ -16,8 +16,8 @@ from xjax.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, inlined, pro
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.pruning import Pruned, Saving, prune_program
-from xjax.core.symbolic.dims import is_symbolic_dim
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
+from xjax.core.symbolic.dims import is_symbolic_dim
 from xjax.core.types import ShapedArray, is_linear, with_zeros
 from xjax.lax.control import (
     dependent_outputs,
