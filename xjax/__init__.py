@@ -100,6 +100,7 @@ if TYPE_CHECKING:
         distributed,
         dlpack,
         experimental,
+        export,
         flatten_util,
         image,
         interop,
@@ -137,8 +138,8 @@ if TYPE_CHECKING:
 _LAZY = {
     **{name: (f"xjax.{name}", "") for name in (
         "ad_checkpoint", "checkpoint_policies", "compat", "custom_batching", "custom_derivatives", "debug",
-        "distributed", "dlpack", "experimental", "flatten_util", "image", "interop", "memory", "nn", "ops", "profiler",
-        "random", "scipy", "stages", "test_util", "version")},
+        "distributed", "dlpack", "experimental", "export", "flatten_util", "image", "interop", "memory", "nn", "ops",
+        "profiler", "random", "scipy", "stages", "test_util", "version")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
     "remat": ("xjax.transforms.remat", "remat"),
     "closure_convert": ("xjax.transforms.closure_convert", "closure_convert"),

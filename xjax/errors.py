@@ -6,6 +6,7 @@ from xjax.core.calls import api_boundary, old_keywords
 from xjax.core.errors import (
     ConcretizationTypeError,
     EscapedTracerError,
+    InconclusiveDimensionOperation,
     JAXIndexError,
     JAXTypeError,
     KeyReuseError,
@@ -22,8 +23,8 @@ from xjax.core.public import attributes_of, missing_name
 from xjax.runtime.xla import XlaRuntimeError as JaxRuntimeError
 
 __all__ = [
-    "ConcretizationTypeError", "EscapedTracerError", "JAXIndexError", "JAXTypeError", "JaxRuntimeError",
-    "KeyReuseError", "NonConcreteBooleanIndexError", "TracerArrayConversionError", "TracerBoolConversionError",
+    "ConcretizationTypeError", "EscapedTracerError", "InconclusiveDimensionOperation", "JAXIndexError",
+    "JAXTypeError", "JaxRuntimeError", "KeyReuseError", "NonConcreteBooleanIndexError", "TracerArrayConversionError", "TracerBoolConversionError",
     "TracerIntegerConversionError", "TypePromotionError", "UnexpectedTracerError", "api_boundary", "bad",
     "check_choice", "did_you_mean", "missing_name", "old_keywords", "tree_mismatch"]
 

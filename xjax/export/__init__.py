@@ -11,12 +11,12 @@ from xjax.export.exported import (
     minimum_supported_calling_convention_version,
 )
 from xjax.export.exporting import default_export_platform, export
-from xjax.export.sizes import dim_as_value as _dim_as_value  # noqa: F401: its import lets sizes become arrays
+from xjax.export.specs import symbolic_args_specs
 from xjax.export.trees import register_namedtuple_serialization, register_pytree_node_serialization
 
 __all__ = ["DisabledSafetyCheck", "Exported", "SymbolicScope", "default_export_platform", "deserialize", "export",
            "is_symbolic_dim", "maximum_supported_calling_convention_version",
            "minimum_supported_calling_convention_version", "register_namedtuple_serialization",
-           "register_pytree_node_serialization", "symbolic_dim_bounds", "symbolic_shape"]
+           "register_pytree_node_serialization", "symbolic_args_specs", "symbolic_dim_bounds", "symbolic_shape"]
 
 __getattr__ = attributes_of(__name__)

@@ -1,4 +1,4 @@
-"""Checks of a module before it is saved: `DisabledSafetyCheck`, and foreign functions that other versions may not have."""
+"""Checks of a module before it is saved: foreign functions that other versions may not have; `DisabledSafetyCheck`."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Rules of operations write the static form: ``stablehlo.reshape %1 : (tensor<?x6xf32>) -> tensor<?x2x3xf32>``. Where the
 result has a symbolic size, some of these forms do not exist: the builder writes the form that takes the shape as an
-operand instead. All other operations are the same for dynamic shapes. Sub-programs are written in place, so that all code
-is in one function, where the values of dimension variables are known.
+operand instead. All other operations are the same for dynamic shapes. Sub-programs are written in place, so that all
+code is in one function, where the values of dimension variables are known.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class DynamicBuilder(Builder):
         operands = [holds, *values]
         self.lines.append(
             f"stablehlo.custom_call @shape_assertion({', '.join(v.name for v in operands)}) {{api_version = 2 : i32, "
-            f"error_message = {string(message)}, has_side_effect = true}} : ({', '.join(v.type for v in operands)}) -> ()")
+            f"error_message = {string(message)}, has_side_effect = true}} : "
+            f"({', '.join(v.type for v in operands)}) -> ()")
 
     # -- operations ------------------------------------------------------------------------------------------------
 
@@ -176,7 +177,8 @@ def _dynamic_slice(b: DynamicBuilder, aval: ShapedArray, x: str, starts: str, si
     one, all_ = ShapedArray((1,), I32.dtype), ShapedArray((length,), I32.dtype)
     parts = []
     for name, kind in zip(starts.split(", "), types, strict=True):
-        start = Value(name, I32) if kind == "tensor<i32>" else b.op(f"stablehlo.convert {name} : ({kind}) -> tensor<i32>", I32)
+        start = Value(name, I32) if kind == "tensor<i32>" else b.op(
+            f"stablehlo.convert {name} : ({kind}) -> tensor<i32>", I32)
         parts.append(b.op(f"stablehlo.reshape {start} : (tensor<i32>) -> tensor<1xi32>", one))
     start = parts[0] if length == 1 else b.op(
         f"stablehlo.concatenate {', '.join(p.name for p in parts)}, dim = 0 : ({', '.join(p.type for p in parts)}) -> "
@@ -206,7 +208,8 @@ def _gather(b: DynamicBuilder, aval: ShapedArray, xs: str, before: str, sizes: s
 
 
 _FORMS: Sequence[tuple[re.Pattern, Callable[..., str | None]]] = [(re.compile(pattern), write) for pattern, write in (
-    (r"stablehlo\.broadcast_in_dim (\S+)(, dims = \[.*?\]) : \((.*)\) -> (.*)", _with_shape("dynamic_broadcast_in_dim")),
+    (r"stablehlo\.broadcast_in_dim (\S+)(, dims = \[.*?\]) : \((.*)\) -> (.*)",
+     _with_shape("dynamic_broadcast_in_dim")),
     (r"stablehlo\.reshape (\S+)() : \((.*)\) -> (.*)", _with_shape("dynamic_reshape")),
     (r"stablehlo\.iota dim = (\d+) : (.*)", _iota),
     (r"stablehlo\.slice (\S+) \[(.*)\] : \((.*)\) -> (.*)", _slice),

@@ -54,7 +54,8 @@ def export(fun_jit: Callable, *, platforms: Sequence[str] | None = None,
 
     @api_boundary
     def do_export(*args: Any, **kwargs: Any) -> Exported:
-        shapes = [(keystr(path), x.shape) for path, x in tree_flatten_with_path((args, kwargs))[0] if hasattr(x, "shape")]
+        leaves = tree_flatten_with_path((args, kwargs))[0]
+        shapes = [(keystr(path), x.shape) for path, x in leaves if hasattr(x, "shape")]
         check_one_scope("export", shapes)
         return _exported(fun_jit.trace(*args, **kwargs), names, disabled)
 
@@ -92,7 +93,8 @@ def _exported(traced: Traced, platforms: tuple[str, ...], disabled: tuple[Disabl
         out_shardings_hlo=none_out, nr_devices=1, platforms=platforms, ordered_effects=(), unordered_effects=(),
         disabled_safety_checks=disabled, mlir_module_serialized=module,
         calling_convention_version=maximum_supported_calling_convention_version,
-        module_kept_var_idx=tuple(range(len(in_avals))), uses_global_constants=len(platforms) > 1 or not all(is_static(a.shape) for a in in_avals),
+        module_kept_var_idx=tuple(range(len(in_avals))),
+        uses_global_constants=len(platforms) > 1 or not all(is_static(a.shape) for a in in_avals),
         _get_vjp=lambda exported: _exported_vjp(exported, closed))
 
 

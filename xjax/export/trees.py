@@ -83,7 +83,8 @@ def register_namedtuple_serialization(nodetype: T, *, serialized_name: str) -> T
 def format_of(nodetype: type) -> NodeFormat:
     """How nodes of a type are written.  Raises: ValueError for a type that is not registered."""
     if nodetype not in _by_type:
-        raise bad("Exported.serialize", f"the type {nodetype.__name__} has no form in files", None, _REGISTER, ValueError)
+        raise bad("Exported.serialize", f"the type {nodetype.__name__} has no form in files", None, _REGISTER,
+                  ValueError)
     return _by_type[nodetype]
 
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.errors import JAXTypeError, NonConcreteBooleanIndexError, bad
-from xjax.core.symbolic.dims import Dim, InconclusiveDimensionOperation, is_above, max_size, min_size
+from xjax.core.errors import InconclusiveDimensionOperation, JAXTypeError, NonConcreteBooleanIndexError, bad
+from xjax.core.symbolic.dims import Dim, is_above, max_size, min_size
 from xjax.core.trace import Tracer, known_value
 from xjax.core.types import converted, number_of, typeof
 from xjax.ops.checks import static_int

@@ -13,13 +13,9 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
-from xjax.core.errors import bad
+from xjax.core.errors import InconclusiveDimensionOperation, bad
 
 Size = Any                                      # int | Dim
-
-
-class InconclusiveDimensionOperation(Exception):
-    """A comparison of symbolic dimensions whose result depends on the values of their variables."""
 
 
 class Factor(NamedTuple):
@@ -172,7 +168,7 @@ class Dim:
     __repr__ = __str__
 
     def __jax_array__(self) -> Any:
-        return to_value(self)
+        return self.scope.as_array(self)
 
     def __deepcopy__(self, memo: dict) -> Dim:
         return self
@@ -273,14 +269,6 @@ def is_static(shape: Iterable[Size]) -> bool:
     return not any([type(n) is Dim for n in shape])
 
 
-def to_value(dim: Dim) -> Any:
-    """A size as an array int32; set by the file that defines the operation."""
-    return hooks["value"](dim)
-
-
-hooks: dict[str, Callable[[Dim], Any]] = {}
-
-
 def _terms(x: Size) -> tuple[tuple[Term, int], ...] | None:
     """The terms of a size; None for a value that is not a size."""
     if type(x) is Dim:
@@ -328,7 +316,8 @@ def _common_scope(x: Size, y: Size) -> Any:
     scopes = [d.scope for d in (x, y) if type(d) is Dim]
     if scopes[0] is not scopes[-1]:
         raise bad("symbolic dimension", "the dimensions belong to different scopes", {"dimensions": [str(x), str(y)]},
-                  "make all symbolic shapes of a function with one `scope`: symbolic_shape(..., scope=scope).", ValueError)
+                  "make all symbolic shapes of a function with one `scope`: symbolic_shape(..., scope=scope).",
+                  ValueError)
     return scopes[0]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from xjax.core.errors import bad
 from xjax.core.symbolic.dims import Dim, Factor, Size, Term, is_symbolic_dim, operation, variable
+from xjax.core.symbolic.value import dim_as_value_p
 
 _Bounds = tuple[float, float]
 
@@ -50,7 +51,8 @@ class SymbolicScope:
         difference = right - left if sign == "<=" else left - right
         if not is_symbolic_dim(difference):
             if difference < 0 or (sign == "==" and difference):
-                raise bad("export.SymbolicScope", "a constraint never holds", {"constraint": text}, "remove it.", ValueError)
+                raise bad("export.SymbolicScope", "a constraint never holds", {"constraint": text}, "remove it.",
+                          ValueError)
             return
         if sign == "==":
             if not is_symbolic_dim(left) or len(left.terms) != 1:
@@ -85,6 +87,10 @@ class SymbolicScope:
         finally:
             self._busy.discard(x)
         return found
+
+    def as_array(self, x: Dim) -> Any:
+        """The size as an array int32, weakly typed, in the program that is traced now."""
+        return dim_as_value_p.bind(dim=x)
 
     def __repr__(self) -> str:
         return f"SymbolicScope({[text for text, _, _ in self.constraints]})"
