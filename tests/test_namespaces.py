@@ -26,7 +26,7 @@ MODULES = ["xjax", "xjax.numpy", "xjax.numpy.fft", "xjax.numpy.linalg", "xjax.la
            "xjax.ad_checkpoint", "xjax.custom_batching", "xjax.custom_derivatives", "xjax.experimental.jet",
            "xjax.experimental.mesh_utils", "xjax.experimental.multihost_utils", "xjax.experimental.pjit",
            "xjax.experimental.shard_map",
-           "xjax.debug", "xjax.experimental",
+           "xjax.debug", "xjax.experimental", "xjax.experimental.serialize_executable", "xjax.export",
            "xjax.flatten_util", "xjax.image",
            "xjax.scipy.signal", "xjax.scipy.ndimage", "xjax.scipy.fft", "xjax.scipy.interpolate",
            "xjax.scipy.optimize", "xjax.scipy.integrate", "xjax.scipy.sparse.linalg", "xjax.experimental.ode",
@@ -113,7 +113,7 @@ LEFT_OUT = {
     "numpy.issubdtype": {"arg1", "arg2"},
     # xjax has other names for these, which programs pass by position.
     "lax.nextafter": {"x1", "x2"}, "lax.polygamma": {"m"}, "lax.zeta": {"q"},
-    "core.eval_jaxpr": {"propagate_source_info"},
+    "core.eval_jaxpr": {"propagate_source_info"}, "export.export": {"_override_lowering_rules"},
     # For clusters of TPUs, and certificates for connections between processes.
     "distributed.initialize": {"cluster_detection_method", "slice_index", "partition_index", "mtls_cert_file",
                                "mtls_key_file", "mtls_ca_file", "mtls_peer_uri_prefix", "verify_secure_credentials"},

@@ -24,9 +24,10 @@ from xjax.runtime.xla import XlaRuntimeError as JaxRuntimeError
 
 __all__ = [
     "ConcretizationTypeError", "EscapedTracerError", "InconclusiveDimensionOperation", "JAXIndexError",
-    "JAXTypeError", "JaxRuntimeError", "KeyReuseError", "NonConcreteBooleanIndexError", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "TypePromotionError", "UnexpectedTracerError", "api_boundary", "bad",
-    "check_choice", "did_you_mean", "missing_name", "old_keywords", "tree_mismatch"]
+    "JAXTypeError", "JaxRuntimeError", "KeyReuseError", "NonConcreteBooleanIndexError",
+    "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "TypePromotionError",
+    "UnexpectedTracerError", "api_boundary", "bad", "check_choice", "did_you_mean", "missing_name", "old_keywords",
+    "tree_mismatch"]
 
 bad = old_keywords(where="caller")(_errors.bad)
 tree_mismatch = old_keywords(where="caller")(_tree.tree_mismatch)

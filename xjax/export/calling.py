@@ -166,8 +166,8 @@ def _platform_index(caller: str, exported: Exported, platform: str) -> int:
         f"export it with platforms=[{platform!r}, ...].", ValueError)
 
 
-def _evaluate(*args: Any, exported: Exported) -> list[Any]:
-    args = [to_array(x) for x in args]
+def _evaluate(*operands: Any, exported: Exported) -> list[Any]:
+    args = [to_array(x) for x in operands]
     avals = tuple([x.aval for x in args])
     closed = exported.programs.get(avals)
     if closed is None:

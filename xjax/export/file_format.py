@@ -206,10 +206,10 @@ def _read_exported(t: Table) -> dict[str, Any]:
 
     def listed(numbers: str, items: Sequence[Any], field: str, read_one: Callable[[Table], Any]) -> tuple:
         """Items by number, or written in full in files of older versions."""
-        if t.has(_EXPORTED[numbers]) and (found := t.numbers(_EXPORTED[numbers], "I")):
-            if max(found) >= len(items):
+        if t.has(_EXPORTED[numbers]) and (positions := t.numbers(_EXPORTED[numbers], "I")):
+            if max(positions) >= len(items):
                 raise ValueError(f"{numbers} refers to an item that does not exist")
-            return tuple([items[n] for n in found])
+            return tuple([items[n] for n in positions])
         return tuple([read_one(x) for x in t.tables(_EXPORTED[field])])
 
     either = functools.partial(_read_either, meshes=meshes)

@@ -28,7 +28,7 @@ class Ref(NamedTuple):
 
 
 class Writer:
-    """Writes a buffer from its end: parts are written before those that refer to them."""
+    """Writes a buffer from its end: a part is written before the parts that refer to it."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

@@ -1,7 +1,7 @@
 """The module of an exported function: StableHLO text, with the calling convention of `jax.export`.
 
-The arguments of `@main` are, in this order: the position of the platform among those that the module is for, if there
-are several; the arrays. The sizes of symbolic dimensions are computed from the shapes of arguments.
+The arguments of `@main` are, in this order: the position of the platform in the list of platforms, if there are
+several; the arrays. The sizes of symbolic dimensions are computed from the shapes of arguments.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _write_dynamic(caller: str, module: Module, closed: ClosedJaxpr, scope: Symb
 
 
 def _refuse(caller: str, module: Module) -> None:
-    """Raise an error for what a module of one process needs and a file cannot hold."""
+    """Raise an error for functions, meshes and memories, which a file cannot hold."""
     if module.callbacks:
         raise bad(caller, "the program calls Python functions, which a file cannot hold", None,
                   "leave out callbacks and debug.print.", NotImplementedError)

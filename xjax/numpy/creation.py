@@ -14,7 +14,7 @@ from xjax.core.errors import bad
 from xjax.core.key_types import KeyType
 from xjax.core.promotion import lattice_join, promote_types
 from xjax.core.staging import StagingTrace
-from xjax.core.symbolic.dims import Dim, is_symbolic_dim, max_size
+from xjax.core.symbolic.dims import Dim, is_symbolic_dim, max_dim
 from xjax.core.trace import Tracer, static_value_error
 from xjax.core.tree import tree_map
 from xjax.core.types import ShapedArray, converted, number_of, type_of_numbers
@@ -407,7 +407,7 @@ def _steps(start: Any, stop: Any, step: Any) -> Any:
     """The number of elements of a range."""
     if not is_symbolic_dim(stop - start):
         return max(0, math.ceil((stop - start) / step))
-    return max_size(-((start - stop) // static_int(step, "step", "numpy.arange")), 0)
+    return max_dim(-((start - stop) // static_int(step, "step", "numpy.arange")), 0)
 
 
 def _range(caller: str, start: float | np.generic, step: float | np.generic, size: int, dtype: np.dtype) -> Array:

@@ -18,7 +18,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import InconclusiveDimensionOperation, JAXTypeError, NonConcreteBooleanIndexError, bad
-from xjax.core.symbolic.dims import Dim, is_above, max_size, min_size
+from xjax.core.symbolic.dims import Dim, is_above, max_dim, min_dim
 from xjax.core.trace import Tracer, known_value
 from xjax.core.types import converted, number_of, typeof
 from xjax.ops.checks import static_int
@@ -144,11 +144,11 @@ def _symbolic_span(item: slice, axis: int, size: Any) -> Span:
         if given is None:
             return default
         given = static_int(given, "bound of a slice", "index")
-        return min_size(max_size(given + size if given < 0 else given, lowest), highest)
+        return min_dim(max_dim(given + size if given < 0 else given, lowest), highest)
 
     start = bound(item.start, lowest if step > 0 else highest)
     stop = bound(item.stop, highest if step > 0 else lowest)
-    n = max_size((stop - start + step - (1 if step > 0 else -1)) // step, 0)
+    n = max_dim((stop - start + step - (1 if step > 0 else -1)) // step, 0)
     return Span(axis, start, n, step, stop) if step > 0 else Span(axis, start + (n - 1) * step, n, step, start + 1)
 
 

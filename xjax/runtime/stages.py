@@ -343,7 +343,7 @@ class Compiled(_Stage):
         self._launcher = Launcher(self._executable, [to_array(c) for c in self._traced.consts], self.out_tree)
 
     def parts(self) -> CompiledParts:
-        """What the program consists of."""
+        """The executable, the arguments and the captured arrays."""
         return CompiledParts(self._executable, self._arguments, [to_array(c) for c in self._traced.consts])
 
     def __call__(self, *args: object, **kwargs: object) -> PyTree:

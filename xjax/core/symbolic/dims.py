@@ -206,9 +206,9 @@ class Dim:
         return total
 
 
-def is_symbolic_dim(x: Any) -> TypeGuard[Dim]:
-    """Whether `x` is a symbolic dimension, not an integer."""
-    return type(x) is Dim
+def is_symbolic_dim(p: Any) -> TypeGuard[Dim]:
+    """Whether `p` is a symbolic dimension, not an integer."""
+    return type(p) is Dim
 
 
 def variable(name: str, scope: Any) -> Dim:
@@ -229,21 +229,21 @@ def operation(name: str, x: Size, y: Size) -> Size:
     return _normal({((Factor(name, (x, y)), 1),): 1}, _common_scope(x, y))
 
 
-def max_size(x: Size, y: Size) -> Size:
+def max_dim(d1: Size, d2: Size) -> Size:
     """The larger of two sizes, without a comparison that may be inconclusive."""
-    return operation("max", x, y)
+    return operation("max", d1, d2)
 
 
-def min_size(x: Size, y: Size) -> Size:
+def min_dim(d1: Size, d2: Size) -> Size:
     """The smaller of two sizes, without a comparison that may be inconclusive."""
-    return operation("min", x, y)
+    return operation("min", d1, d2)
 
 
 # Operations on sizes.
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "floordiv": operator.floordiv, "mod": operator.mod,
-    "max": lambda x, y: max_size(x, y) if Dim in (type(x), type(y)) else max(x, y),
-    "min": lambda x, y: min_size(x, y) if Dim in (type(x), type(y)) else min(x, y)}
+    "max": lambda x, y: max_dim(x, y) if Dim in (type(x), type(y)) else max(x, y),
+    "min": lambda x, y: min_dim(x, y) if Dim in (type(x), type(y)) else min(x, y)}
 
 
 def variables_of(x: Size) -> set[str]:

@@ -75,18 +75,18 @@ class SymbolicScope:
         """The smallest and the largest value of a size that can be shown."""
         if not is_symbolic_dim(x):
             return x, x
-        found = self._known.get(x)
-        if found is not None:
-            return found
+        cached = self._known.get(x)
+        if cached is not None:
+            return cached
         if x in self._busy:                 # an equality may express a variable by itself: b == 8*floordiv(b, 8)
             return _interval(x)
         self._busy.add(x)
         try:
             facts = [*self._facts, *_facts_about(x)]
-            found = self._known[x] = _lowest(x, facts, 2), -_lowest(-x, facts, 2)
+            result = self._known[x] = _lowest(x, facts, 2), -_lowest(-x, facts, 2)
         finally:
             self._busy.discard(x)
-        return found
+        return result
 
     def as_array(self, x: Dim) -> Any:
         """The size as an array int32, weakly typed, in the program that is traced now."""

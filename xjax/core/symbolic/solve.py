@@ -25,14 +25,14 @@ def solve(shapes: Sequence[Sequence[Size]]) -> list[Solution]:
     """
     sizes = [(i, axis, n) for i, shape in enumerate(shapes) for axis, n in enumerate(shape) if is_symbolic_dim(n)]
     unknown = sorted(set().union(*[n.variables() for _, _, n in sizes]))
-    found: list[Solution] = []
+    solutions: list[Solution] = []
     while unknown:
         step = next((s for i, axis, n in sizes if (s := _solved(n, unknown, i, axis)) is not None), None)
         if step is None:
             raise ValueError(", ".join(unknown))
-        found.append(step)
+        solutions.append(step)
         unknown.remove(step.name)
-    return found
+    return solutions
 
 
 def _solved(size: Dim, unknown: Sequence[str], argument: int, axis: int) -> Solution | None:
