@@ -102,6 +102,7 @@ if TYPE_CHECKING:
         distributed,
         dlpack,
         experimental,
+        export,
         ffi,
         flatten_util,
         image,
@@ -143,8 +144,8 @@ if TYPE_CHECKING:
 _LAZY = {
     **{name: (f"xjax.{name}", "") for name in (
         "ad_checkpoint", "checkpoint_policies", "compat", "custom_batching", "custom_derivatives", "debug",
-        "distributed", "dlpack", "experimental", "ffi", "flatten_util", "image", "interop", "memory", "monitoring",
-        "nn", "ops", "profiler", "random", "ref", "scipy", "stages", "test_util", "version")},
+        "distributed", "dlpack", "experimental", "export", "ffi", "flatten_util", "image", "interop", "memory",
+        "monitoring", "nn", "ops", "profiler", "random", "ref", "scipy", "stages", "test_util", "version")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
     "remat": ("xjax.transforms.remat", "remat"),
     "closure_convert": ("xjax.transforms.closure_convert", "closure_convert"),

@@ -16,6 +16,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad, called_function
+from xjax.core.symbolic.dims import Dim
 
 if TYPE_CHECKING:
     from xjax.typing import ArrayLike, DTypeLike
@@ -56,7 +57,7 @@ class ShapedArray:
         if aval is not None:
             return aval
         # A dtype may be spelled in several ways (np.float32, "f4"); all spellings give the same object.
-        shape = tuple(int(n) for n in shape)
+        shape = tuple(n if type(n) is Dim else int(n) for n in shape)
         dtype = dtype if isinstance(dtype, dtypes.ExtendedDType) else np.dtype(dtype)
         canonical = (shape, dtype, bool(weak_type), frozenset(vma))
         aval = cls._interned.get(canonical)

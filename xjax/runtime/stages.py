@@ -21,6 +21,7 @@ from xjax.core.errors import bad, check_choice
 from xjax.core.hlo import without_locations
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import with_inner_consts
+from xjax.core.symbolic.dims import is_static
 from xjax.core.tree import PyTreeDef, flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import check_sequence, static_int
@@ -38,7 +39,7 @@ from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.places import Place, default_place, home_of, inputs_read, sharding_of
 from xjax.runtime.placement.sharding import NamedSharding, Sharding
 from xjax.runtime.programs.executable import Options, as_options, program_executable, program_module, shardings_over
-from xjax.runtime.programs.launch import Launcher
+from xjax.runtime.programs.launch import Executable, Launcher
 from xjax.runtime.programs.lowering import ModuleText
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import MemoryStats
@@ -193,6 +194,14 @@ class Argument(NamedTuple):
     donated: bool
 
 
+class CompiledParts(NamedTuple):
+    """The parts of a compiled program: its first arguments are the captured arrays `consts`."""
+
+    executable: Executable
+    arguments: tuple[Argument, ...]
+    consts: list[Array]
+
+
 class _Stage:
     """Common to all stages: the types of arguments and result, and their structure."""
 
@@ -244,6 +253,15 @@ class Traced(_Stage):
         """The program; captured arrays are its first arguments."""
         return self._traced.program
 
+    def closed(self) -> ClosedJaxpr:
+        """The program with the captured arrays as its constants."""
+        j, consts = self._traced.program.jaxpr, self._traced.consts
+        return ClosedJaxpr(j.replace(constvars=j.invars[:len(consts)], invars=j.invars[len(consts):]), consts)
+
+    def shardings(self) -> list[Sharding]:
+        """The shardings of the captured arrays and of the arguments."""
+        return [sharding_of(p) for p in self._places()]
+
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
         """Lower the program for devices: those of the arguments, or those of the current mesh.
 
@@ -252,6 +270,10 @@ class Traced(_Stage):
             read the text; compiling it needs one.
         """
         platform = None if lowering_platforms is None else _one_platform(self.fun_name, lowering_platforms)
+        if not all(is_static(x.aval.shape) for x in self._arguments):
+            raise bad(f"lower of `{self.fun_name}`", "the arguments have symbolic shapes", {
+                "arguments": ", ".join(x.aval.str_short() for x in self._arguments)},
+                "use export.export(jit(f))(...), or static shapes.", ValueError)
         program, places, arguments = self._traced.program, self._places(), self._arguments
         if any(x.donated for x in arguments):
             donation.warn_of_useless(f"jit `{self.fun_name}`", program, self._donated_operands(),
@@ -327,12 +349,16 @@ class Lowered(_Stage):
 class Compiled(_Stage):
     """An executable for one set of argument types; calling it never traces."""
 
-    def __init__(self, *args: Any):
+    def __init__(self, *args: Any, executable: Executable | None = None):
         super().__init__(*args)
-        self._executable = program_executable(
+        self._executable = executable or program_executable(
             self._traced.program, self.fun_name, self._places(), self._donated_operands(), self._options,
             self._traced.out_shardings, len(self._traced.consts), f"jit `{self.fun_name}`")
         self._launcher = Launcher(self._executable, [to_array(c) for c in self._traced.consts], self.out_tree)
+
+    def parts(self) -> CompiledParts:
+        """The executable, the arguments and the captured arrays."""
+        return CompiledParts(self._executable, self._arguments, [to_array(c) for c in self._traced.consts])
 
     def __call__(self, *args: object, **kwargs: object) -> PyTree:
         leaves, tree = flatten((args, kwargs))
