@@ -168,8 +168,8 @@ _LAZY = {
 
 __all__ = [
     "Array", "Device", "Inline", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "allow_f16_reductions",
-    "array_garbage_collection_guard", "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking", "checking_leaks",
-    "clear_caches", "config", "copy_to_host_async", "debug_infs", "debug_key_reuse", "debug_nans", "default_backend",
+    "array_garbage_collection_guard", "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking",
+    "checking_leaks", "clear_caches", "config", "copy_to_host_async", "debug_infs", "debug_key_reuse", "debug_nans", "default_backend",
     "default_device", "default_matmul_precision", "default_prng_impl", "device_count", "device_get", "device_put",
     "devices", "disable_jit", "dtypes", "enable_checks", "enable_custom_prng", "enable_x64", "ensure_compile_time_eval",
     "errors", "eval_shape", "explain_cache_misses", "float0", "get_abstract_mesh", "get_mesh", "grad", "hessian",
