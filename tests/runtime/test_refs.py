@@ -508,7 +508,7 @@ def test_loops_are_traced_once_with_captured_refs():
 
 
 def test_values_that_were_read_survive_later_calls():
-    """A call reuses the memory of the values that it replaces, except those that the user has."""
+    """A call reuses the memory of the values that it replaces, except values that the user has read."""
     r, first = ref_of(xjax), jnp.asarray(X)
     q = xjax.new_ref(first)
 
