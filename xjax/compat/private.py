@@ -34,6 +34,7 @@ NAMES: dict[str, dict[str, tuple[str, str]]] = {
                     "finfo": ("xjax.numpy:finfo", "flax"),
                     "supports_inf": (f"{HERE}:supports_inf", "flax")},
     "_src.flatten_util": {"ravel_pytree": ("xjax.flatten_util:ravel_pytree", "blackjax")},
+    "_src.state.types": {"AbstractRef": ("xjax.ref:AbstractRef", "flax")},
     "_src.traceback_util": {"_exclude_paths": (f"{HERE}:exclude_paths", "flax"),
                             "api_boundary": (f"{HERE}:api_boundary", "flax"),
                             "include_frame": (f"{HERE}:include_frame", "equinox"),

@@ -31,7 +31,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.control_deps": _METADATA,
     "xjax.experimental.custom_partitioning": "the compiler's partitioner cannot be extended: use shard_map",
     "xjax.experimental.fused": _PRIMITIVE,
-    "xjax.experimental.hijax": _INTERNAL,
     "xjax.experimental.jax2tf": "there is no converter to TensorFlow",
     "xjax.experimental.key_reuse": "the option debug_key_reuse and checks of keys are not part of types",
     "xjax.experimental.layout": "the compiler chooses the layouts of arrays",
