@@ -18,6 +18,7 @@ from xjax.core.config import (
     array_garbage_collection_guard,
     auto_pcast,
     check_tracer_leaks,
+    checking,
     checking_leaks,
     config,
     debug_infs,
@@ -34,6 +35,7 @@ from xjax.core.config import (
     legacy_prng_key,
     log_compiles,
     no_execution,
+    no_retrace,
     no_tracing,
     numpy_dtype_promotion,
     numpy_rank_promotion,
@@ -100,10 +102,13 @@ if TYPE_CHECKING:
         distributed,
         dlpack,
         experimental,
+        export,
+        ffi,
         flatten_util,
         image,
         interop,
         memory,
+        monitoring,
         nn,
         ops,
         profiler,
@@ -139,8 +144,8 @@ if TYPE_CHECKING:
 _LAZY = {
     **{name: (f"xjax.{name}", "") for name in (
         "ad_checkpoint", "checkpoint_policies", "compat", "custom_batching", "custom_derivatives", "debug",
-        "distributed", "dlpack", "experimental", "flatten_util", "image", "interop", "memory", "nn", "ops", "profiler",
-        "random", "ref", "scipy", "stages", "test_util", "version")},
+        "distributed", "dlpack", "experimental", "export", "ffi", "flatten_util", "image", "interop", "memory",
+        "monitoring", "nn", "ops", "profiler", "random", "ref", "scipy", "stages", "test_util", "version")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
     "remat": ("xjax.transforms.remat", "remat"),
     "closure_convert": ("xjax.transforms.closure_convert", "closure_convert"),
@@ -163,18 +168,19 @@ _LAZY = {
 
 __all__ = [
     "Array", "Device", "Inline", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "allow_f16_reductions",
-    "array_garbage_collection_guard", "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking_leaks",
+    "array_garbage_collection_guard", "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking", "checking_leaks",
     "clear_caches", "config", "copy_to_host_async", "debug_infs", "debug_key_reuse", "debug_nans", "default_backend",
     "default_device", "default_matmul_precision", "default_prng_impl", "device_count", "device_get", "device_put",
     "devices", "disable_jit", "dtypes", "enable_checks", "enable_custom_prng", "enable_x64", "ensure_compile_time_eval",
     "errors", "eval_shape", "explain_cache_misses", "float0", "get_abstract_mesh", "get_mesh", "grad", "hessian",
     "host_count", "host_id", "host_ids", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "lax", "legacy_prng_key",
     "linearize", "live_arrays", "local_device_count", "local_devices", "log_compiles", "make_jaxpr", "make_mesh",
-    "memory_report", "named_call", "named_scope", "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion",
-    "numpy_rank_promotion", "process_count", "process_index", "process_indices", "remove_size_one_mesh_axis_from_type",
-    "set_mesh", "sharding", "softmax_custom_jvp", "thread_guard", "threefry_partitionable", "transfer_guard",
-    "transfer_guard_device_to_device", "transfer_guard_device_to_host", "transfer_guard_host_to_device", "tree",
-    "tree_util", "typeof", "typing", "use_abstract_mesh", "value_and_grad", "vjp", "vmap"]
+    "memory_report", "named_call", "named_scope", "no_execution", "no_retrace", "no_tracing", "numpy",
+    "numpy_dtype_promotion", "numpy_rank_promotion", "process_count", "process_index", "process_indices",
+    "remove_size_one_mesh_axis_from_type", "set_mesh", "sharding", "softmax_custom_jvp", "thread_guard",
+    "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "typing", "use_abstract_mesh",
+    "value_and_grad", "vjp", "vmap"]
 
 
 if not TYPE_CHECKING:                   # so that type checkers report misspelt names

@@ -116,6 +116,11 @@ class SymbolicZero:
     def __init__(self, aval: ShapedArray):
         self.aval = aval
 
+    @classmethod
+    def from_primal_value(cls, val: ArrayLike) -> SymbolicZero:
+        """The zero derivative with respect to a value."""
+        return cls(typeof(val).tangent())
+
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)
     ndim = property(lambda self: self.aval.ndim)

@@ -13,7 +13,7 @@ from xjax.core.context import Context, context, current_trace
 from xjax.core.errors import ConcretizationTypeError
 from xjax.core.jaxpr import DebugInfo, Literal, Var, check_jaxpr
 from xjax.core.jaxpr import Eqn as JaxprEqn
-from xjax.core.primitive import NO_EFFECTS as no_effects  # noqa: N811 - the name is that of JAX
+from xjax.core.primitive import NO_EFFECTS as no_effects
 from xjax.core.primitive import Effects
 from xjax.core.trace import Trace, Tracer, abstract_value_error, known_value
 from xjax.core.types import ShapedArray, is_array_like
