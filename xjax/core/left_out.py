@@ -74,6 +74,12 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     "xjax.experimental": {
         _INTERNAL: ("EArray", "cur_qdd", "primal_tangent_dtype"),
     },
+    "xjax.experimental.hijax": {
+        "values of hijax types are not traced: register a pytree": (
+            "AvalMutableQDD", "AvalQDD", "GradAccum", "NullAccum", "RefAccum", "ValAccum", "bdims_at_front",
+            "control_flow_allowed_effects", "jvp_from_lin", "linearize_from_jvp", "unmap_avals", "vjp_from_jvp",
+            "vjp_from_lin", "vmap_rule"),
+    },
     "xjax.experimental.jet": {
         _PRESENT: ("ZeroSeries", "ZeroTerm", "def_comp", "def_deriv", "deflinear", "defzero", "deriv_prop", "fact",
                    "jet2", "jet_fun", "jet_rules", "jet_subtrace", "linear_prop", "traceable", "zero_prop",
@@ -146,8 +152,13 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
 VERSIONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.experimental.layout.explicit_layout",
                      "xjax.lax.psum_scatter_start", "xjax.sharding.no_collectives", "xjax.experimental.overlap",
-                     "xjax.experimental.thunky"), ("0.12", "")),
+                     "xjax.experimental.thunky",
+                     *[f"xjax.experimental.hijax.{name}" for name in (
+                         "GradAccum", "NullAccum", "RefAccum", "ValAccum", "bdims_at_front", "jvp_from_lin",
+                         "linearize_from_jvp", "unmap_avals", "vjp_from_jvp", "vjp_from_lin", "vmap_rule")]),
+                    ("0.12", "")),
     **dict.fromkeys(("xjax.lax.dce_sink_p", "xjax.lax.precv", "xjax.lax.psend", "xjax.experimental.cur_qdd",
+                     "xjax.experimental.hijax.AvalMutableQDD", "xjax.experimental.hijax.AvalQDD",
                      "xjax.experimental.ode.ravel_first_arg_", "xjax.experimental.control_deps",
                      "xjax.experimental.shard_alike", "xjax.cloud_tpu_init"), ("", "0.12")),
 }
