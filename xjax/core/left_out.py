@@ -31,7 +31,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.control_deps": _METADATA,
     "xjax.experimental.custom_partitioning": "the compiler's partitioner cannot be extended: use shard_map",
     "xjax.experimental.fused": _PRIMITIVE,
-    "xjax.experimental.hijax": _INTERNAL,
     "xjax.experimental.jax2tf": "there is no converter to TensorFlow",
     "xjax.experimental.key_reuse": "the option debug_key_reuse and checks of keys are not part of types",
     "xjax.experimental.mosaic": _KERNELS,
@@ -74,6 +73,12 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "xjax.experimental": {
         _INTERNAL: ("EArray", "cur_qdd", "primal_tangent_dtype"),
+    },
+    "xjax.experimental.hijax": {
+        "values of hijax types are not traced: register a pytree": (
+            "AvalMutableQDD", "AvalQDD", "GradAccum", "NullAccum", "RefAccum", "ValAccum", "bdims_at_front",
+            "control_flow_allowed_effects", "jvp_from_lin", "linearize_from_jvp", "unmap_avals", "vjp_from_jvp",
+            "vjp_from_lin", "vmap_rule"),
     },
     "xjax.experimental.jet": {
         _PRESENT: ("ZeroSeries", "ZeroTerm", "def_comp", "def_deriv", "deflinear", "defzero", "deriv_prop", "fact",
@@ -147,8 +152,13 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
 VERSIONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.experimental.layout.explicit_layout",
                      "xjax.lax.psum_scatter_start", "xjax.sharding.no_collectives", "xjax.experimental.overlap",
-                     "xjax.experimental.thunky"), ("0.12", "")),
+                     "xjax.experimental.thunky",
+                     *[f"xjax.experimental.hijax.{name}" for name in (
+                         "GradAccum", "NullAccum", "RefAccum", "ValAccum", "bdims_at_front", "jvp_from_lin",
+                         "linearize_from_jvp", "unmap_avals", "vjp_from_jvp", "vjp_from_lin", "vmap_rule")]),
+                    ("0.12", "")),
     **dict.fromkeys(("xjax.lax.dce_sink_p", "xjax.lax.precv", "xjax.lax.psend", "xjax.experimental.cur_qdd",
+                     "xjax.experimental.hijax.AvalMutableQDD", "xjax.experimental.hijax.AvalQDD",
                      "xjax.experimental.ode.ravel_first_arg_", "xjax.experimental.control_deps",
                      "xjax.experimental.shard_alike", "xjax.cloud_tpu_init"), ("", "0.12")),
 }

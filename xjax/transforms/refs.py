@@ -75,12 +75,13 @@ class Ref:
     A ref is not an array: read its value with `ref[...]`. The methods are attached by `xjax.ref`.
     """
 
-    __slots__ = ("ref_type", "_value", "_tag", "_written", "_borrowed", "_owned", "__weakref__")
+    __slots__ = ("ref_type", "_value", "_tag", "_written", "_borrowed", "_owned", "_is_argument", "__weakref__")
 
     def __init__(self, aval: AbstractRef, value: ArrayLike, tag: Tag):
         self.ref_type, self._value, self._tag = aval, value, tag
         self._written = False                   # since it was created
         self._borrowed: Ref | None = None       # the ref of a mapped function that has this one as its argument
+        self._is_argument = True                # set to False by `create`
         self._owned = False                     # whether nothing else uses the memory of an array that is the value
 
     shape: Any = property(lambda self: self.ref_type.shape)
@@ -149,7 +150,9 @@ def _root() -> Trace:
 
 def create(value: ArrayLike, aval: AbstractRef) -> Ref:
     """A ref of the current trace."""
-    return Ref(aval, value, context.trace.tag)
+    ref = Ref(aval, value, context.trace.tag)
+    ref._is_argument = False
+    return ref
 
 
 def read(ref: Ref) -> Any:
@@ -192,7 +195,7 @@ def write(ref: Ref, value: ArrayLike) -> None:
 
 def free(ref: Ref) -> None:
     """Drop the value of a ref of the current trace."""
-    if context.trace.tag is not ref._tag:
+    if context.trace.tag is not ref._tag or ref._is_argument:
         raise bad("free_ref", "the ref was created outside of the function that frees it",
                   {"ref": ref.ref_type.str_short()}, "free it where it was created.", exc=ValueError)
     read(ref)                                   # raises for a ref that is freed already
