@@ -38,7 +38,6 @@ NAMES: dict[str, dict[str, tuple[str, str]]] = {
     "_src.dtypes": {"DType": ("numpy:dtype", "flax"),
                     "TypePromotionError": ("xjax.errors:TypePromotionError", "equinox"),
                     "ExtendedDType": ("xjax.core.dtypes:ExtendedDType", "flax"),
-                    "DType": ("numpy:dtype", "flax"),
                     "extended": ("xjax.dtypes:extended", "flax"),
                     "finfo": ("xjax.numpy:finfo", "flax"),
                     "supports_inf": (f"{HERE}:supports_inf", "flax")},

@@ -88,8 +88,8 @@ class HiPrim:
     def __call__(self, *args: Any) -> Any:
         """The result of `expand`.  Raises: NotImplementedError inside a transformation."""
         if not at_root() or any(isinstance(x, Tracer) for x in flatten(args)[0]):
-            raise bad(f"hijax.{type(self).__name__}", "operations on hijax types run eagerly only, not under jit, grad or "
-                      "vmap", fix="use the library's default mode, which has pytrees of arrays.",
+            raise bad(f"hijax.{type(self).__name__}", "operations on hijax types run eagerly only, not under jit, grad "
+                      "or vmap", fix="use the library's default mode, which has pytrees of arrays.",
                       exc=NotImplementedError)
         return self.expand(*args)
 
