@@ -17,6 +17,7 @@ import numpy as np
 
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.errors import bad
 from xjax.core.primitive import ZERO, ByProgram, Primitive
 from xjax.core.types import ShapedArray
@@ -38,12 +39,15 @@ class _Generator(NamedTuple):
     fold_in: Callable[[Any, Any], Any]                      # (words, uint32) -> uint32[n]
 
 
-def bits(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
+def bits(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None, *,
+         out_sharding: object = None) -> Array:
     """Uniform random bits.
 
     Args: key: a random key; shape: that of the result; dtype: unsigned, of 8, 16, 32 or 64 bits (default uint32, with
       jax_enable_x64 uint64).
     """
+    if out_sharding is not None:
+        return constrained("random.bits", bits(key, shape, dtype), out_sharding)
     key = check_key("bits", key)
     dtype = check_dtype("bits", dtype, "u", np.uint64)
     if dtype not in UINTS.values():

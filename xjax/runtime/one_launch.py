@@ -33,6 +33,7 @@ from xjax.typing import PyTree
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
+_PLACES = "device", "out_sharding"      # arguments that place the result
 _PLAIN = object()           # in place of a launcher: the call cannot be one program, so `fun` is called each time
 
 
@@ -119,7 +120,7 @@ def _compile(fun: Callable, name: str, operands: frozenset[int | str], args: Seq
               for name, x in (*enumerate(args), *kwargs.items())]
     arrays = [x for x in values if type(x) is Array]
     place = common_place([x._place for x in arrays])
-    if place is None or config.disable_jit or is_watching() or kwargs.get("device") is not None:
+    if place is None or config.disable_jit or is_watching() or any([kwargs.get(x) is not None for x in _PLACES]):
         return _PLAIN
     tree = None
 
