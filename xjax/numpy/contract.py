@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.errors import bad
 from xjax.core.promotion import lattice_join
 from xjax.numpy.composed import conjugate
@@ -111,12 +112,15 @@ def _mismatch(caller: str, a: Array, b: Array, i: int, j: int, names: str = "ab"
 
 @one_launch(arrays=2)
 def dot(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None,
-        preferred_element_type: DTypeLike | None = None) -> Array:
+        preferred_element_type: DTypeLike | None = None, out_sharding: object = None) -> Array:
     """Sum of products over the last axis of `a` and the second to last (or only) axis of `b`; 0-d arguments multiply.
 
     Args: precision: of float32 products on accelerators: None, "default", "high", "highest", or a `lax.Precision`.
     Raises: TypeError if the sizes differ.
     """
+    if out_sharding is not None:
+        y = dot(a, b, precision=precision, preferred_element_type=preferred_element_type)
+        return constrained("numpy.dot", y, out_sharding)
     caller = "numpy.dot"
     n, m = len(shape_of(a)), len(shape_of(b))
     xs, ys = tuple(range(n)), tuple(range(n, n + m))
@@ -142,7 +146,7 @@ def _matmul_labels(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[Labels, Labe
 
 @one_launch(arrays=2)
 def matmul(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None,
-           preferred_element_type: DTypeLike | None = None) -> Array:
+           preferred_element_type: DTypeLike | None = None, out_sharding: object = None) -> Array:
     """Matrix product of the last two axes; the axes before broadcast. A vector `a` is a row, a vector `b` a column.
 
     Args: a: any[..., n, k] or any[k];  b: any[..., k, m] or any[k].
@@ -151,6 +155,9 @@ def matmul(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None,
     >>> matmul(np.ones((2, 3)), np.ones((3, 4))).shape
     (2, 4)
     """
+    if out_sharding is not None:
+        y = matmul(a, b, precision=precision, preferred_element_type=preferred_element_type)
+        return constrained("numpy.matmul", y, out_sharding)
     caller = "numpy.matmul"
     a, b, dtype, weak = _pair(caller, a, b, preferred_element_type)
     if not a.ndim or not b.ndim:
@@ -233,12 +240,16 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
 
 @one_launch(arrays=2)
 def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | Sequence[Sequence[int]] = 2, *,
-              precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None) -> Array:
+              precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None,
+              out_sharding: object = None) -> Array:
     """Sum of products over several axes.
 
     Args: axes: n (the last n of `a` with the first n of `b`), or a pair of axes or of sequences of axes.
     Raises: TypeError if the sizes differ.
     """
+    if out_sharding is not None:
+        y = tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type)
+        return constrained("numpy.tensordot", y, out_sharding)
     caller = "numpy.tensordot"
     a, b = operand(caller, a), operand(caller, b)
     if isinstance(axes, (int, np.integer)):
@@ -266,7 +277,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | Sequence[S
 
 def einsum(subscripts: Any, /, *operands: Any, out: None = None,
            optimize: bool | str | Sequence[tuple[int, ...]] = "auto", precision: PrecisionLike = None,
-           preferred_element_type: DTypeLike | None = None) -> Array:
+           preferred_element_type: DTypeLike | None = None, out_sharding: object = None) -> Array:
     """Sum of products described by labels: ``einsum("ij,jk->ik", a, b)``.
 
     Args:
@@ -278,6 +289,10 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None,
     >>> einsum("ii->", np.eye(3))
     Array(3., dtype=float32)
     """
+    if out_sharding is not None:
+        y = einsum(subscripts, *operands, out=out, optimize=optimize, precision=precision,
+                   preferred_element_type=preferred_element_type)
+        return constrained("numpy.einsum", y, out_sharding)
     caller = "numpy.einsum"
     terms, result, arrays = parse_einsum(caller, subscripts, operands)
     xs = [operand(caller, x) for x in arrays]
