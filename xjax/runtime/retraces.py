@@ -214,7 +214,14 @@ def _static_changes(old: tuple | None, new: tuple | None) -> dict[int | str, tup
     """(old, new) values of each static argument that changed, by its position or name."""
     before, now = (dict(zip(key[1], key[2], strict=True)) if key else {} for key in (old, new))
     both = {which: (before.get(which, _NOT_PASSED), now.get(which, _NOT_PASSED)) for which in {**before, **now}}
-    return {which: (a, b) for which, (a, b) in both.items() if type(a) is not type(b) or a != b}
+    return {which: _first_difference(a, b) for which, (a, b) in both.items() if type(a) is not type(b) or a != b}
+
+
+def _first_difference(a: Any, b: Any) -> tuple[Any, Any]:
+    """The first items that differ, of two tuples; the values themselves if they are not tuples of one length."""
+    while type(a) is type(b) is tuple and len(a) == len(b):
+        a, b = next(((x, y) for x, y in zip(a, b, strict=True) if type(x) is not type(y) or x != y), (None, None))
+    return a, b
 
 
 def _fix_of_static(name: str, old: Any, new: Any) -> str:
