@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [["version"], ["core"], ["ops"], ["transforms"], ["runtime"], ["lax"], ["numpy"],
           ["random", "nn", "scipy", "image", "checks"]]
 RANK = {name: rank for rank, group in enumerate(LAYERS) for name in group}
-SIDEWAYS = {("nn", "random"), ("scipy", "random"), ("scipy", "nn")}          # random < nn < scipy
+SIDEWAYS = {("nn", "random"), ("scipy", "random"), ("scipy", "nn"), ("checks", "random")}          # random < nn < scipy
 
 PUBLIC = {"xjax", "xjax.numpy", "xjax.lax", "xjax.random", "xjax.nn", "xjax.nn.attention_in_blocks",
           "xjax.nn.initializers", "xjax.tree", "xjax.tree_util", "xjax.ops", "xjax.errors", "xjax.dtypes",

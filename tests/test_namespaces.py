@@ -24,14 +24,10 @@ MODULES = ["xjax", "xjax.numpy", "xjax.numpy.fft", "xjax.numpy.linalg", "xjax.la
            "xjax.lax.linalg", "xjax.scipy.linalg", "xjax.scipy.special", "xjax.random", "xjax.nn", "xjax.ops",
            "xjax.tree", "xjax.tree_util", "xjax.errors", "xjax.dtypes", "xjax.sharding", "xjax.stages", "xjax.typing",
            "xjax.ad_checkpoint", "xjax.custom_batching", "xjax.custom_derivatives", "xjax.experimental.jet",
-<<<<<<< HEAD
-           "xjax.experimental.checkify", "xjax.experimental.mesh_utils", "xjax.experimental.multihost_utils",
-=======
-           "xjax.experimental.layout", "xjax.experimental.mesh_utils", "xjax.experimental.multihost_utils",
->>>>>>> w44-small
-           "xjax.experimental.pjit", "xjax.experimental.shard_map",
-           "xjax.debug", "xjax.experimental",
-           "xjax.flatten_util", "xjax.image", "xjax.monitoring",
+           "xjax.experimental.checkify", "xjax.experimental.layout", "xjax.experimental.mesh_utils",
+           "xjax.experimental.multihost_utils", "xjax.experimental.pjit", "xjax.experimental.serialize_executable",
+           "xjax.experimental.shard_map", "xjax.experimental.sparse", "xjax.debug", "xjax.experimental", "xjax.export",
+           "xjax.ffi", "xjax.flatten_util", "xjax.image", "xjax.monitoring", "xjax.ref",
            "xjax.scipy.signal", "xjax.scipy.ndimage", "xjax.scipy.fft", "xjax.scipy.interpolate",
            "xjax.scipy.optimize", "xjax.scipy.integrate", "xjax.scipy.sparse.linalg", "xjax.experimental.ode",
            "xjax.scipy.cluster.vq", "xjax.scipy.spatial.transform", "xjax.scipy.stats", "xjax.scipy.stats.norm",
@@ -117,7 +113,8 @@ LEFT_OUT = {
     "numpy.issubdtype": {"arg1", "arg2"},
     # xjax has other names for these, which programs pass by position.
     "lax.nextafter": {"x1", "x2"}, "lax.polygamma": {"m"}, "lax.zeta": {"q"},
-    "core.eval_jaxpr": {"propagate_source_info"},
+    "core.eval_jaxpr": {"propagate_source_info"}, "ref.swap": {"_function_name"},
+    "export.export": {"_override_lowering_rules"},
     # For clusters of TPUs, and certificates for connections between processes.
     "distributed.initialize": {"cluster_detection_method", "slice_index", "partition_index", "mtls_cert_file",
                                "mtls_key_file", "mtls_ca_file", "mtls_peer_uri_prefix", "verify_secure_credentials"},

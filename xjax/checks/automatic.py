@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -74,85 +75,80 @@ def _zero_divisor(recorder: Recorder, eqn: Eqn, args: Sequence[Any], outs: Seque
 
 # -- indices ------------------------------------------------------------------------------------------------------
 
-INT32 = np.dtype(np.int32)
+# (whether an index is wrong, the values of the message); None where no index can be wrong.
+Bounds = tuple[Any, list[Any]] | None
 
 
-def out_of_bounds(recorder: Recorder, category: type, eqn: Eqn, operand: Any, indices: Any, upper: Sequence[int],
-                  axes: Sequence[int]) -> None:
+def _bounds(operand: Any, indices: Any, upper: Sequence[int], axes: Sequence[int]) -> Bounds:
     """Check index vectors, int[..., k]; their entries are positions along `axes`, at most `upper`.
 
-    The payload is the first wrong index, its axis and the size of the axis.
+    The value of the message is int32[3]: the first wrong index, its axis and the size of the axis.
     """
-    shape_of, aval = typeof(operand).shape, typeof(indices)
+    sizes, aval = typeof(operand).shape, typeof(indices)
     if not axes or 0 in aval.shape:
-        return
-    k, limits = len(axes), np.iinfo(aval.dtype)
-    bounds = np.array([min(u, limits.max) for u in upper], aval.dtype)
-    bounds = shape.broadcast_in_dim(bounds, aval.shape, (len(aval.shape) - 1,))
-    wrong = either([lt(indices, aval.dtype.type(0)), gt(indices, bounds)])
-    flat = shape.reshape(wrong, (int(np.prod(aval.shape)),))
-    position = reduce.argmax(flat, 0, np.int32)
-    index = slice.dynamic_index_in_dim(shape.reshape(indices, (int(np.prod(aval.shape)),)), position, 0, False)
-    component = piecewise.rem(position, np.int32(k))
-    axis = slice.dynamic_index_in_dim(np.array(axes, np.int32), component, 0, False)
-    size = slice.dynamic_index_in_dim(np.array([min(shape_of[a], np.iinfo(INT32).max) for a in axes], np.int32),
-                                      component, 0, False)
-    payload = arrange.stack([convert_element_type(x, INT32) for x in (index, axis, size)])
-    recorder.fail_if(any_true(wrong), category, context.source, (eqn.primitive.name, shape_of), [payload])
+        return None
+    limits, flat_shape = np.iinfo(aval.dtype), (math.prod(aval.shape),)
+    highest = np.array([min(u, limits.max) for u in upper], aval.dtype)
+    highest = shape.broadcast_in_dim(highest, aval.shape, (len(aval.shape) - 1,))
+    wrong = either([lt(indices, aval.dtype.type(0)), gt(indices, highest)])
+    position = reduce.argmax(shape.reshape(wrong, flat_shape), 0, np.int32)
+    index = slice.dynamic_index_in_dim(shape.reshape(indices, flat_shape), position, 0, False)
+    component = piecewise.rem(position, np.int32(len(axes)))
+    rows = np.array([(a, min(sizes[a], np.iinfo(np.int32).max)) for a in axes], np.int32)
+    axis_and_size = slice.dynamic_index_in_dim(rows, component, 0, False)
+    first = shape.reshape(convert_element_type(index, np.int32), (1,))
+    return any_true(wrong), [arrange.concatenate([first, axis_and_size], 0)]
 
 
-def gather_bounds(recorder: Recorder, eqn: Eqn, args: Sequence[Any], category: type = OOBError) -> None:
-    """Check the indices of a gather."""
+def gather_bounds(eqn: Eqn, args: Sequence[Any]) -> Bounds:
+    """The indices of a gather."""
     operand, indices = args
-    numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
-    axes = numbers.start_index_map
-    out_of_bounds(recorder, category, eqn, operand, indices,
-                  [typeof(operand).shape[a] - sizes[a] for a in axes], axes)
+    axes, sizes = eqn.params["dimension_numbers"].start_index_map, eqn.params["slice_sizes"]
+    return _bounds(operand, indices, [typeof(operand).shape[a] - sizes[a] for a in axes], axes)
 
 
-def scatter_bounds(recorder: Recorder, eqn: Eqn, args: Sequence[Any], category: type = OOBError) -> None:
-    """Check the indices of a scatter."""
+def scatter_bounds(eqn: Eqn, args: Sequence[Any]) -> Bounds:
+    """The indices of a scatter."""
     operand, indices, updates = args[:3]
     numbers, size = eqn.params["dimension_numbers"], typeof(operand).shape
     without = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
     windows = iter(numbers.update_window_dims)
     window = [1 if a in without else typeof(updates).shape[next(windows)] for a in range(len(size))]
     axes = numbers.scatter_dims_to_operand_dims
-    out_of_bounds(recorder, category, eqn, operand, indices, [size[a] - window[a] for a in axes], axes)
+    return _bounds(operand, indices, [size[a] - window[a] for a in axes], axes)
 
 
-def slice_bounds(recorder: Recorder, eqn: Eqn, operand: Any, starts: Sequence[Any], sizes: Sequence[int],
-                 category: type = OOBError) -> None:
-    """Check the start of a dynamic slice, or of an update of one."""
+def _start_bounds(operand: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Bounds:
     if not starts:
-        return
+        return None
     dtype = np.result_type(*[typeof(x).dtype for x in starts])
     vector = arrange.stack([convert_element_type(x, dtype) for x in starts])
-    size = typeof(operand).shape
-    out_of_bounds(recorder, category, eqn, operand, vector,
-                  [n - m for n, m in zip(size, sizes, strict=True)], tuple(range(len(size))))
+    whole = typeof(operand).shape
+    return _bounds(operand, vector, [n - m for n, m in zip(whole, sizes, strict=True)], tuple(range(len(whole))))
 
 
-def _gather(recorder: Recorder, eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> None:
-    gather_bounds(recorder, eqn, args)
+def slice_bounds(eqn: Eqn, args: Sequence[Any]) -> Bounds:
+    """The start of a dynamic slice."""
+    return _start_bounds(args[0], args[1:], eqn.params["slice_sizes"])
 
 
-def _scatter(recorder: Recorder, eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> None:
-    scatter_bounds(recorder, eqn, args)
+def update_bounds(eqn: Eqn, args: Sequence[Any]) -> Bounds:
+    """The start of an update of a slice."""
+    return _start_bounds(args[0], args[2:], typeof(args[1]).shape)
 
 
-def _dynamic_slice(recorder: Recorder, eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> None:
-    slice_bounds(recorder, eqn, args[0], args[1:], eqn.params["slice_sizes"])
-
-
-def _dynamic_update_slice(recorder: Recorder, eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> None:
-    slice_bounds(recorder, eqn, args[0], args[2:], typeof(args[1]).shape)
+def _index(bounds: Callable[[Eqn, Sequence[Any]], Bounds]) -> Observe:
+    def observe(recorder: Recorder, eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> None:
+        if (wrong := bounds(eqn, args)) is not None:
+            static = (eqn.primitive.name, typeof(args[0]).shape)
+            recorder.fail_if(wrong[0], OOBError, context.source, static, wrong[1])
+    return observe
 
 
 # -- the tables ---------------------------------------------------------------------------------------------------
 
-# Operations that may return a NaN.
-NAN_OPERATIONS: tuple[Primitive, ...] = (
+# Operations that may return a NaN: on single elements, and others.
+NAN_ELEMENTWISE: tuple[Primitive, ...] = (
     elementwise.add_p, elementwise.sub_p, elementwise.mul_p, elementwise.integer_pow_p, elementwise.square_p,
     elementwise.one_minus_square_p, piecewise.rem_p,
     *[getattr(transcendental, f"{name}_p") for name in (
@@ -161,11 +157,12 @@ NAN_OPERATIONS: tuple[Primitive, ...] = (
         "times_tanh_slope", "tanh", "asinh", "acosh", "atanh")],
     *[getattr(special, f"{name}_p") for name in ("erf", "erfc", "erf_inv", "lgamma", "digamma", "polygamma", "zeta")],
     bessel.bessel_i0e_p, bessel.bessel_i1e_p, incomplete.igamma_p, incomplete.igammac_p, incomplete.igamma_grad_a_p,
-    incomplete.regularized_incomplete_beta_p,
+    incomplete.regularized_incomplete_beta_p, rng.rng_uniform_p)
+NAN_OTHERS: tuple[Primitive, ...] = (
     cumulative.cumsum_p, cumulative.cumprod_p, cumulative.cummax_p, cumulative.cummin_p, cumulative.cumlogsumexp_p,
     shape.reduce_sum_p, reduce.reduce_prod_p, reductions.reduce_p, reductions.reduce_window_p,
     window_reduce.reduce_window_sum_p, dot.dot_general_p, conv.conv_general_dilated_p, fft.fft_p, slice.pad_p,
-    collectives.psum_p, collectives.psum_invariant_p, rng.rng_uniform_p, linear_solve.linear_solve_p)
+    collectives.psum_p, collectives.psum_invariant_p, linear_solve.linear_solve_p)
 SCATTERS: tuple[Primitive, ...] = (
     gather.scatter_add_p, scatter.scatter_p, scatter.scatter_sub_p, scatter.scatter_min_p, scatter.scatter_max_p,
     scatter_product.scatter_mul_p)
@@ -182,10 +179,10 @@ def _rows(observers: Iterable[tuple[type, Observe]]) -> Callable[[frozenset], Ru
 
 
 AUTOMATIC_RULES: dict[Primitive, Callable[[frozenset], Rule | None]] = {
-    **{p: _rows([(NaNError, _nan)]) for p in NAN_OPERATIONS},
-    **{p: _rows([(OOBError, _scatter), (NaNError, _nan)]) for p in SCATTERS},
+    **{p: _rows([(NaNError, _nan)]) for p in (*NAN_ELEMENTWISE, *NAN_OTHERS)},
+    **{p: _rows([(OOBError, _index(scatter_bounds)), (NaNError, _nan)]) for p in SCATTERS},
     elementwise.div_p: _rows([(DivisionByZeroError, _zero_divisor), (NaNError, _nan)]),
-    gather.gather_p: _rows([(OOBError, _gather)]),
-    slice.dynamic_slice_p: _rows([(OOBError, _dynamic_slice)]),
-    slice.dynamic_update_slice_p: _rows([(OOBError, _dynamic_update_slice)]),
+    gather.gather_p: _rows([(OOBError, _index(gather_bounds))]),
+    slice.dynamic_slice_p: _rows([(OOBError, _index(slice_bounds))]),
+    slice.dynamic_update_slice_p: _rows([(OOBError, _index(update_bounds))]),
 }

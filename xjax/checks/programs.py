@@ -52,13 +52,16 @@ from xjax.typing import ArrayLike
 
 def _call(param: str) -> Rule:
     """The rule of a call of the program in `param`."""
-    def rule(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
-        checked = checked_program(eqn.params[param], recorder.plan)
-        if not checked.sites:
-            return apply(eqn, args)
-        program, consts = hoist_consts(checked.program)
-        return recorder.take(checked, eqn.primitive.bind(*consts, *args, **{**eqn.params, param: program}))
-    return rule
+    return lambda recorder, eqn, args: call_of(recorder, eqn, args, param, recorder.plan)
+
+
+def call_of(recorder: Recorder, eqn: Eqn, args: list[Any], param: str, plan: Plan) -> Sequence[Any]:
+    """The call, of the program with the checks of `plan`."""
+    checked = checked_program(eqn.params[param], plan)
+    if not checked.active:
+        return apply(eqn, args)
+    program, consts = hoist_consts(checked.program)
+    return recorder.take(checked, eqn.primitive.bind(*consts, *args, **{**eqn.params, param: program}))
 
 
 def _inline(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
@@ -70,7 +73,7 @@ def _inline(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
 
 def _custom_jvp(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
     checked, jvp = checked_program(eqn.params["call_jaxpr"], recorder.plan), eqn.params["jvp"]
-    if not checked.sites:
+    if not checked.active:
         return apply(eqn, args)
     n = len(eqn.outvars)
 
@@ -85,7 +88,7 @@ def _custom_jvp(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
 
 def _custom_vjp(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
     checked, fwd, bwd = checked_program(eqn.params["call_jaxpr"], recorder.plan), eqn.params["fwd"], eqn.params["bwd"]
-    if not checked.sites:
+    if not checked.active:
         return apply(eqn, args)
     n = len(eqn.outvars)
 
@@ -104,7 +107,7 @@ def _custom_vjp(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
 def _custom_vmap(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
     """The call, written out: `vmap` of a checked function maps its operations, not the user's rule."""
     checked = checked_program(eqn.params["call"], recorder.plan)
-    return apply(eqn, args) if not checked.sites else evaluate(recorder, eqn.params["call"], args)
+    return apply(eqn, args) if not checked.active else evaluate(recorder, eqn.params["call"], args)
 
 
 # -- conditionals -------------------------------------------------------------------------------------------------
@@ -112,7 +115,7 @@ def _custom_vmap(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]
 def _cond(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
     branches = eqn.params["branches"]
     checked, programs, consts = _checked_branches(newest(branches), branches, recorder.plan)
-    if not checked.sites:
+    if not checked.active:
         return apply(eqn, args)
     return recorder.take(checked, cond_p.bind(args[0], *consts, *args[1:], branches=programs))
 
@@ -128,7 +131,9 @@ def _checked_branches(holder: ClosedJaxpr, branches: tuple[ClosedJaxpr, ...],
     opened = [ClosedJaxpr(Jaxpr((), [*p.jaxpr.constvars, *p.jaxpr.invars], p.jaxpr.eqns, p.jaxpr.outvars))
               for p in programs]
     joined, consts = join_consts(opened, [p.consts for p in programs])
-    return Checked(programs[0], kinds, tuple(site for part in parts for site in part.sites)), tuple(joined), consts
+    checked = Checked(programs[0], kinds, tuple(site for part in parts for site in part.sites),
+                      any(part.observes for part in parts))
+    return checked, tuple(joined), consts
 
 
 def _with_kinds(checked: Checked, kinds: tuple[Kind, ...], offset: int) -> ClosedJaxpr:
@@ -171,7 +176,7 @@ def _merged(kinds: Sequence[Kind], old: Sequence[Any], new: Sequence[Any]) -> li
 def _scan(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
     params, body = eqn.params, eqn.params["jaxpr"]
     checked = checked_program(body, recorder.plan)
-    if not checked.sites:
+    if not checked.active:
         return apply(eqn, args)
     n, m = params["num_consts"], checked.count
     step, consts = hoist_consts(_checked_step(body, recorder.plan, n, params["num_carry"]))
@@ -206,7 +211,7 @@ def _while(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
     test, body, sizes = params["cond_jaxpr"], params["body_jaxpr"], (params["cond_nconsts"], params["body_nconsts"])
     checked_test = checked_program(test, recorder.plan)
     checked = _checked_iteration(newest((test, body)), test, body, recorder.plan, sizes)
-    if not checked.sites:
+    if not checked.active:
         return apply(eqn, args)
     n, shape = sum(sizes), test.out_avals[0].shape
     condition, = recorder.take(checked_test, checked_test.program(*args[:sizes[0]], *args[n:]))
@@ -238,14 +243,15 @@ def _checked_iteration(holder: ClosedJaxpr, test: ClosedJaxpr, body: ClosedJaxpr
         recorder = Recorder(plan)
         carry = recorder.take(checked_body, checked_body.program(*args[sizes[0]:]))
         condition = recorder.take(checked_test, checked_test.program(*args[:sizes[0]], *carry))
-        kinds[:], sites[:] = recorder.state, recorder.sites
+        recorders.append(recorder)
         return [*condition, *carry, *recorder.leaves()]
 
-    kinds, sites = [], []
+    recorders: list[Recorder] = []
     carry_avals = [a.strong() if a.weak_type else a for a in body.in_avals[sizes[1]:]]
     avals = [*test.in_avals[:sizes[0]], *body.in_avals[:sizes[1]], *carry_avals]
     iteration = trace_to_jaxpr(one, avals, "checkify")
-    checked = Checked(iteration, tuple(kinds), tuple(sites))
+    recorder = recorders[-1]
+    checked = Checked(iteration, tuple(recorder.state), tuple(recorder.sites), recorder.observes)
     m = 1 + checked.count
 
     def run(*args: ArrayLike) -> list[Any]:
@@ -262,7 +268,7 @@ def _checked_iteration(holder: ClosedJaxpr, test: ClosedJaxpr, body: ClosedJaxpr
 
     condition = test.out_avals[0].update(vma=iteration.out_avals[0].vma)
     whole = trace_to_jaxpr(run, [*avals[:n], condition, *_carried(checked, shape), *avals[n:]], "checkify")
-    return Checked(whole, checked.kinds, checked.sites)
+    return checked._replace(program=whole)
 
 
 def _only_active(active: Any, x: Any, axes: int) -> Any:
@@ -297,7 +303,7 @@ def _shard_map(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
     region = Region.of(params)
     with region.scope():
         checked = checked_program(params["jaxpr"], recorder.plan)
-        if not checked.sites:
+        if not checked.active:
             return apply(eqn, args)
         program = _with_rows(params["jaxpr"], recorder.plan)
     axes = [tuple(a for a in region.in_order if not region.check_vma or a in aval.vma) for aval in checked.state_avals]

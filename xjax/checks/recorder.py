@@ -28,15 +28,22 @@ from xjax.typing import ArrayLike
 
 # rule(recorder, equation, arguments) -> results: applies the operation and records its checks.
 Rule = Callable[["Recorder", Eqn, list[Any]], Sequence[Any]]
+# guards(recorder, program, arguments) -> results: evaluates a program in place of `evaluate`.
+Guards = Callable[["Recorder", ClosedJaxpr, Sequence[Any]], list[Any]]
 
 
 class Plan:
-    """The checks to make: a rule for each operation that has some, or holds a program. Compared by identity."""
+    """The checks to make: a rule for each operation that has some, or holds a program. Compared by identity.
 
-    __slots__ = ("rules", "categories")
+    `categories` selects the checks of users. With `guards`, values that a selection drops do not fail a check, and
+    operations marked as unchecked have only the rules of `always`.
+    """
 
-    def __init__(self, rules: Mapping[Primitive, Rule], categories: frozenset):
-        self.rules, self.categories = rules, categories
+    __slots__ = ("rules", "categories", "guards", "always")
+
+    def __init__(self, rules: Mapping[Primitive, Rule], categories: frozenset, guards: Guards | None = None,
+                 always: Mapping[Primitive, Rule] | None = None):
+        self.rules, self.categories, self.guards, self.always = rules, categories, guards, always or {}
 
 
 class Recorder:
@@ -46,6 +53,9 @@ class Recorder:
         self.plan = plan
         self.sites: list[Site] = []
         self.state: dict[Kind, State] = {}
+        self.observes = False               # whether the program reports to the host while it runs
+        self.guarded: frozenset[Var] = frozenset()          # of the program that is evaluated; see `guards`
+        self.doubts: dict[Var, list[Any]] = {}
 
     def fail_if(self, pred: ArrayLike, category: type, source: Source | None, static: tuple = (),
                 payload: Sequence[Any] = ()) -> None:
@@ -65,6 +75,7 @@ class Recorder:
         """The results of the program itself, after recording its state."""
         n = len(outs) - checked.count
         self.include(checked.kinds, checked.sites, outs[n:])
+        self.observes = self.observes or checked.observes
         return list(outs[:n])
 
     def _join(self, kind: Kind, new: State) -> None:
@@ -81,6 +92,12 @@ class Checked(NamedTuple):
     program: ClosedJaxpr
     kinds: tuple[Kind, ...]
     sites: tuple[Site, ...]
+    observes: bool = False
+
+    @property
+    def active(self) -> bool:
+        """Whether it makes any check."""
+        return bool(self.sites) or self.observes
 
     @property
     def count(self) -> int:
@@ -127,7 +144,9 @@ def either(flags: Sequence[Any]) -> Any:
 
 def evaluate(recorder: Recorder, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     """Run a program with its checks, in the current trace."""
-    jaxpr, rules = closed.jaxpr, recorder.plan.rules
+    jaxpr, plan = closed.jaxpr, recorder.plan
+    if plan.guards is not None:
+        return plan.guards(recorder, closed, args)
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     saved = context.source
@@ -135,7 +154,7 @@ def evaluate(recorder: Recorder, closed: ClosedJaxpr, args: Sequence[Any]) -> li
         for eqn in jaxpr.eqns:
             ins = [v.val if type(v) is Literal else env[v] for v in eqn.invars]
             context.source = eqn.source or saved
-            rule = rules.get(eqn.primitive)
+            rule = plan.rules.get(eqn.primitive)
             outs = apply(eqn, ins) if rule is None else rule(recorder, eqn, ins)
             env.update(zip(eqn.outvars, outs, strict=True))
     finally:
@@ -159,4 +178,4 @@ def checked_program(closed: ClosedJaxpr, plan: Plan) -> Checked:
         return [*outs, *recorder.leaves()]
 
     program = trace_to_jaxpr(run, closed.in_avals, "checkify")
-    return Checked(program, tuple(recorder.state), tuple(recorder.sites))
+    return Checked(program, tuple(recorder.state), tuple(recorder.sites), recorder.observes)

@@ -192,6 +192,8 @@ class Flat:
         outs, self.out_tree = flatten(out)
         for y in outs:
             if not isinstance(y, Tracer) and not is_array_like(y):
+                if hasattr(y, "refused_as_result"):
+                    raise y.refused_as_result(self.caller)
                 raise bad(self.caller, f"the function returned a value of type {type(y).__name__}, which is not an "
                           "array", given={"value": repr(y)[:80]},
                           fix="return arrays, numbers, or pytrees of them; register your own containers with "

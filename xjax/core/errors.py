@@ -83,6 +83,10 @@ EscapedTracerError = UnexpectedTracerError
 Raised = TypeVar("Raised", bound=Exception)
 
 
+class InconclusiveDimensionOperation(Exception):
+    """A comparison of symbolic dimensions whose result depends on the values of their variables."""
+
+
 def bad(
     caller: str,
     what: str,

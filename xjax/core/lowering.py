@@ -124,7 +124,7 @@ def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str
 
     A program with an operation that is not `fused_with_caller` is always a function, which XLA does not inline.
     """
-    apart = _is_apart(b, closed.jaxpr)
+    apart = _is_apart(b, closed.jaxpr)              # never in a program with symbolic dimensions, nor `shared`
     shared = b.module.uses.get(closed, 0) > 1 and b.axes is None and b.token is None
     if not (apart or shared):
         return lower_closed(b, closed, args)

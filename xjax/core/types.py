@@ -16,6 +16,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad, called_function
+from xjax.core.symbolic.dims import Dim
 
 if TYPE_CHECKING:
     from xjax.typing import ArrayLike, DTypeLike
@@ -56,7 +57,7 @@ class ShapedArray:
         if aval is not None:
             return aval
         # A dtype may be spelled in several ways (np.float32, "f4"); all spellings give the same object.
-        shape = tuple(int(n) for n in shape)
+        shape = tuple(n if type(n) is Dim else int(n) for n in shape)
         dtype = dtype if isinstance(dtype, dtypes.ExtendedDType) else np.dtype(dtype)
         canonical = (shape, dtype, bool(weak_type), frozenset(vma))
         aval = cls._interned.get(canonical)
@@ -217,7 +218,7 @@ def type_of_numbers(kind: type) -> ShapedArray:
 
 
 # Types that are not arrays but are accepted as arrays: type -> function that returns the aval.
-_aval_of_type: dict[type, Callable[[Any], ShapedArray]] = {t: python_scalar_aval for t in _PYTHON_SCALARS}
+aval_of_type: dict[type, Callable[[Any], ShapedArray]] = {t: python_scalar_aval for t in _PYTHON_SCALARS}
 
 
 def typeof(x: ArrayLike) -> ShapedArray:
@@ -228,7 +229,7 @@ def typeof(x: ArrayLike) -> ShapedArray:
     aval = getattr(x, "aval", None)
     if type(aval) is ShapedArray:
         return aval
-    rule = _aval_of_type.get(type(x))
+    rule = aval_of_type.get(type(x))
     if rule is not None:
         return rule(x)
     if isinstance(x, np.generic) and dtypes.is_supported(x.dtype):
@@ -253,7 +254,7 @@ def refuse_mask(x: np.ndarray) -> None:
 
 def converted(x: ArrayLike) -> ArrayLike:
     """The result of the method `__jax_array__` of an object; `x` itself if it is an array or has no such method."""
-    if hasattr(x, "aval") or type(x) in _aval_of_type or isinstance(x, (np.ndarray, np.generic)):
+    if hasattr(x, "aval") or type(x) in aval_of_type or isinstance(x, (np.ndarray, np.generic)):
         return x
     convert = getattr(x, "__jax_array__", None)
     return x if convert is None else convert()

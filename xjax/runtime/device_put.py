@@ -38,9 +38,9 @@ def device_put(x: PyTree, device: PyTree = None, *, src: PyTree = None, donate: 
         There a memory kind has an effect only on GPUs, since CPUs have one memory. A value in host memory is moved to
         the device before it is used, as in JAX.
       device: a device, a sharding, possibly in another memory (`sharding.with_memory_kind("pinned_host")`), a
-        PartitionSpec over the mesh of `set_mesh` or `with mesh:`, a `memory.Space`, a `Format` of the default layout,
-        or a tree of them that is a prefix of `x`. With None, arrays are not moved; other values go to the default
-        device, uncommitted.
+        PartitionSpec over the mesh of `set_mesh` or `with mesh:`, a `memory.Space`, or a tree of them that is a prefix
+        of `x`. A `Format` of the default layout is its sharding. With None, arrays are not moved; other values go to
+        the default device, uncommitted.
       donate: whether the memory of `x` may be freed: arrays that had to be copied are deleted.
       src, may_alias: accepted as in JAX; the memory of a NumPy array is never shared.
 

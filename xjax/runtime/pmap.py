@@ -103,6 +103,10 @@ class Pmapped:
         launcher = self._by_types.get(key)
         if launcher is None:
             traced = self._trace(key, args, kwargs, leaves)
+            if config.check and not traced.mesh.is_multi_process:       # as an operation, which is then checked
+                outs = bind_shard_map(traced.program, [*traced.consts, *leaves], Region.whole(traced.mesh),
+                                      traced.in_specs, traced.out_specs)
+                return tree_unflatten(traced.out_tree, outs)
             donated = (False,) * len(traced.consts) + tuple(self._static.donated_leaves(tree))
             if any(donated):
                 donation.warn_of_useless(self._caller, traced.program, donated,

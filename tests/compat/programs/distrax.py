@@ -37,7 +37,7 @@ def hidden_markov():
         probs=jnp.array([[0.9, 0.1], [0.2, 0.8]])), distrax.Normal(jnp.array([0.0, 2.0]), 1.0))
     states, observed = model.sample(seed=KEY, seq_len=10)
     yield observed.sum()
-    yield model.forward(observed)[1]
+    yield model.forward(observed)[1].sum()
     yield model.viterbi(observed).sum()
 
 
