@@ -234,7 +234,8 @@ for impl in (jer.threefry_prng_impl, jer.rbg_prng_impl, jer.unsafe_rbg_prng_impl
     show(impl.name, impl.tag, impl.key_shape, jax.random.key_data(keys), jax.random.bits(jer.seed_with_impl(impl, 5)))
 words = jax.random.key_data(key)
 impl = jer.threefry_prng_impl
-show(impl.seed(np.int32(7)), impl.fold_in(words, jnp.uint32(2)), impl.split(words, (2,)), impl.random_bits(words, 32, (3,)))
+show(impl.seed(np.int32(7)), impl.fold_in(words, jnp.uint32(2)))
+show(impl.split(words, (2,)), impl.random_bits(words, 32, (3,)))
 show(jer.threefry_2x32((words[0], words[1]), np.arange(5, dtype=np.uint32)))
 show(jer.threefry_2x32((words[0], words[1]), np.arange(6, dtype=np.uint32).reshape(2, 3)))
 

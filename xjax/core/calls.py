@@ -323,7 +323,11 @@ def constrain_with(function: Callable) -> None:
 def constrained(caller: str, y: PyTree, out_sharding: object) -> PyTree:
     """The result of a function with `out_sharding=`, constrained as by `lax.with_sharding_constraint`.
 
-    Args: out_sharding: a NamedSharding, or a PartitionSpec over the current mesh.
+    Args:
+      out_sharding: a NamedSharding, or a PartitionSpec over the current mesh. That of a type outside of meshes
+        (`typeof(x).sharding`), which has an empty mesh, does not constrain the result.
     """
+    if getattr(getattr(out_sharding, "mesh", None), "empty", False):
+        return y
     assert _constrain is not None
     return _constrain(f"{caller}: out_sharding", y, out_sharding)
