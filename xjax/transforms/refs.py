@@ -122,15 +122,22 @@ class Ref:
 ADVICE[Ref] = "read the value of the ref: {}[...]. Where a ref is meant, use it from the enclosing scope."
 
 
-def typeof(x: ArrayLike | Ref) -> ShapedArray | AbstractRef:
-    """The type of an array, a traced value, a NumPy value, a number or a ref.
+# Types that libraries define, by the class of the value; see `experimental.hijax`.
+library_types: dict[type, Callable[[Any], Any]] = {}
+
+
+def typeof(x: ArrayLike | Ref) -> Any:
+    """The type of an array, a traced value, a NumPy value, a number or a ref: a `ShapedArray` or an `AbstractRef`.
 
     Raises: TypeError if `x` is none of these.
 
     >>> xjax.typeof(xjax.numpy.zeros(3))
     ShapedArray(float32[3])
     """
-    return x.ref_type if type(x) is Ref else type_of_array(x)           # type: ignore[arg-type]
+    if type(x) is Ref:
+        return x.ref_type
+    rule = library_types.get(type(x))
+    return type_of_array(x) if rule is None else rule(x)                # type: ignore[arg-type]
 
 
 def has_refs(leaves: Iterable[Any]) -> bool:
