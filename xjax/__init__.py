@@ -168,19 +168,20 @@ _LAZY = {
 
 __all__ = [
     "Array", "Device", "Inline", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "allow_f16_reductions",
-    "array_garbage_collection_guard", "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking", "checking_leaks",
-    "clear_caches", "config", "copy_to_host_async", "debug_infs", "debug_key_reuse", "debug_nans", "default_backend",
-    "default_device", "default_matmul_precision", "default_prng_impl", "device_count", "device_get", "device_put",
-    "devices", "disable_jit", "dtypes", "enable_checks", "enable_custom_prng", "enable_x64", "ensure_compile_time_eval",
-    "errors", "eval_shape", "explain_cache_misses", "float0", "get_abstract_mesh", "get_mesh", "grad", "hessian",
-    "host_count", "host_id", "host_ids", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "lax", "legacy_prng_key",
-    "linearize", "live_arrays", "local_device_count", "local_devices", "log_compiles", "make_jaxpr", "make_mesh",
-    "memory_report", "named_call", "named_scope", "no_execution", "no_retrace", "no_tracing", "numpy",
-    "numpy_dtype_promotion", "numpy_rank_promotion", "process_count", "process_index", "process_indices",
-    "remove_size_one_mesh_axis_from_type", "set_mesh", "sharding", "softmax_custom_jvp", "thread_guard",
-    "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
-    "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "typing", "use_abstract_mesh",
-    "value_and_grad", "vjp", "vmap"]
+    "array_garbage_collection_guard", "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking",
+    "checking_leaks", "clear_caches", "config", "copy_to_host_async", "debug_infs", "debug_key_reuse",
+    "debug_nans", "default_backend", "default_device", "default_matmul_precision", "default_prng_impl",
+    "device_count", "device_get", "device_put", "devices", "disable_jit", "dtypes", "enable_checks",
+    "enable_custom_prng", "enable_x64", "ensure_compile_time_eval", "errors", "eval_shape", "explain_cache_misses",
+    "float0", "get_abstract_mesh", "get_mesh", "grad", "hessian", "host_count", "host_id", "host_ids", "jacfwd",
+    "jacobian", "jacrev", "jit", "jvp", "lax", "legacy_prng_key", "linearize", "live_arrays", "local_device_count",
+    "local_devices", "log_compiles", "make_jaxpr", "make_mesh", "memory_report", "named_call", "named_scope",
+    "no_execution", "no_retrace", "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion",
+    "process_count", "process_index", "process_indices", "remove_size_one_mesh_axis_from_type", "set_mesh",
+    "sharding", "softmax_custom_jvp", "thread_guard", "threefry_partitionable", "transfer_guard",
+    "transfer_guard_device_to_device", "transfer_guard_device_to_host", "transfer_guard_host_to_device", "tree",
+    "tree_util", "typeof", "typing", "use_abstract_mesh", "value_and_grad", "vjp", "vmap",
+]
 
 
 if not TYPE_CHECKING:                   # so that type checkers report misspelt names

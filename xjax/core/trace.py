@@ -63,6 +63,11 @@ class Trace:
         if tag.trace is None:
             tag.trace = weakref.ref(self)
 
+    @property
+    def main(self) -> Tag:
+        """The tag (JAX's name)."""
+        return self.tag
+
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
         """Interpret one operation: `args` are arrays, tracers or scalars, `params` static data."""
         raise TypeError(f"{type(self).__name__} does not interpret operations")

@@ -33,6 +33,7 @@ from xjax.typing import PyTree
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
+_PLACES = "device", "out_sharding"      # arguments that place the result
 
 class _Plain:
     """In place of a launcher: the call cannot be one program, so `fun` is called each time."""
@@ -166,9 +167,10 @@ def _compile(fun: Callable, name: str, operands: frozenset[int | str], args: Seq
               for name, x in (*enumerate(args), *kwargs.items())]
     arrays = [x for x in values if type(x) is Array]
     place = common_place([x._place for x in arrays])
-    if config.check and place is not None and not config.disable_jit and kwargs.get("device") is None:
+    placed = any([kwargs.get(x) is not None for x in _PLACES])
+    if config.check and place is not None and not config.disable_jit and not placed:
         return _Checked(operands)
-    if place is None or config.disable_jit or is_watching() or kwargs.get("device") is not None:
+    if place is None or config.disable_jit or is_watching() or placed:
         return _PLAIN
     tree = None
 

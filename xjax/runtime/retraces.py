@@ -136,7 +136,7 @@ class Call(NamedTuple):
                 fixes.append(_fix_of_types(list(changed.items())))
         if static != old[2]:
             changed = {self._static_name(which): pair for which, pair in _static_changes(old[2], static).items()}
-            given |= {f"static argument {name}": _change(_text(a), _text(b)) for name, (a, b) in changed.items()}
+            given |= {f"static argument {name}": _change_of_static(a, b) for name, (a, b) in changed.items()}
             fixes += [_fix_of_static(name, a, b) for name, (a, b) in changed.items()]
         if options is not old[4]:
             changed = {n: (a, b) for n, a, b in zip(TRACED, old[4].values, options.values, strict=True) if a != b}
@@ -217,12 +217,27 @@ def _static_changes(old: tuple | None, new: tuple | None) -> dict[int | str, tup
     return {which: (a, b) for which, (a, b) in both.items() if type(a) is not type(b) or a != b}
 
 
+def _first_difference(a: Any, b: Any) -> tuple[Any, Any]:
+    """The first items that differ, of two tuples; the values themselves if they are not tuples of one length."""
+    while type(a) is type(b) is tuple and len(a) == len(b):
+        a, b = next(((x, y) for x, y in zip(a, b, strict=True) if type(x) is not type(y) or x != y), (None, None))
+    return a, b
+
+
+def _change_of_static(old: Any, new: Any) -> str:
+    texts = _text(old), _text(new)
+    if texts[0] == texts[1] or any(text.endswith("...") for text in texts):
+        old, new = _first_difference(old, new)
+    return _change(_text(old), _text(new))
+
+
 def _fix_of_static(name: str, old: Any, new: Any) -> str:
+    if isinstance(new, (bool, int, float, complex, np.generic)):
+        return f"if {name} is a number to compute with, pass it as an array: drop it from static_argnums."
+    old, new = _first_difference(old, new)
     if type(old) is type(new) and type(new).__eq__ is object.__eq__:
         return (f"create the value of {name} once, outside the loop: objects of type {type(new).__name__} are compared "
                 "by identity.")
-    if isinstance(new, (bool, int, float, complex, np.generic)):
-        return f"if {name} is a number to compute with, pass it as an array: drop it from static_argnums."
     return f"each value of {name} is a program of its own: pass few different values, or arrays that are not static."
 
 
@@ -269,8 +284,8 @@ def _wrapped(fun: Any) -> Iterator[Any]:
 
 def _codes(fun: Any) -> tuple[CodeType, ...]:
     """The code of a function (of an object, that of its method `__call__`), and of the functions that it wraps."""
-    codes = [getattr(f, "__code__", None) or getattr(type(f).__call__, "__code__", None) for f in _wrapped(fun)]
-    return tuple([code for code in codes if code is not None])
+    functions = [f if hasattr(f, "__code__") else type(f).__call__ for f in _wrapped(fun) if callable(f)]
+    return tuple([f.__code__ for f in functions if isinstance(getattr(f, "__code__", None), CodeType)])
 
 
 def _closure(fun: Callable) -> Closure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from xjax.core.calls import constrain_with
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import LINEAR, Primitive
@@ -50,6 +51,9 @@ def constrain_tree(caller: str, x: PyTree, shardings: PyTree, even: bool = False
     leaves, tree = flatten(x)
     wanted = flatten_axes(caller, tree, shardings)
     return tree_unflatten(tree, [constrain(caller, leaf, s, even) for leaf, s in zip(leaves, wanted, strict=True)])
+
+
+constrain_with(constrain_tree)
 
 
 def reshard(xs: ArrayLike, out_shardings: PyTree) -> Array:

@@ -36,6 +36,7 @@ from xjax.transforms.refs import Ref, can_use, has_refs, refuse_aliases
 from xjax.transforms.rule_functions import (
     FunctionWithRule,
     PrimalFunction,
+    as_arrays,
     batched_call,
     call_rule,
     check_closure,
@@ -280,7 +281,12 @@ def _stage(trace: StagingTrace, args, params):
     fwd, bwd = params["fwd"], params["bwd"]
     if consts:
         fwd, bwd = _without_consts(fwd, bwd, len(consts), caller)
-    return trace.record(custom_vjp_call_p, [*consts, *args], {**params, "call_jaxpr": closed, "fwd": fwd, "bwd": bwd})
+    params = {**params, "call_jaxpr": closed, "fwd": _on_arrays(fwd), "bwd": bwd}
+    return trace.record(custom_vjp_call_p, [*consts, *args], params)
+
+
+def _on_arrays(fwd: Callable) -> Callable:
+    return _named(lambda perturbed, *xs: fwd(perturbed, *as_arrays(xs)), fwd)
 
 
 def _without_consts(fwd: Callable, bwd: Callable, count: int, caller: str) -> tuple[Callable, Callable]:

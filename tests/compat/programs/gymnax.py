@@ -14,7 +14,7 @@ def episode(name, key):
     def step(state, key):
         action_key, step_key = jax.random.split(key)
         action = env.action_space(params).sample(action_key)
-        observed, state, reward, done, _ = env.step(step_key, state, action, params)
+        observed, state, reward, done, *_ = env.step(step_key, state, action, params)
         return state, (observed.sum(), reward, done)
 
     return jax.lax.scan(step, state, jax.random.split(key, 20))[1]

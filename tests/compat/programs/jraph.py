@@ -33,14 +33,14 @@ def jitted():
     w, step = W, jax.jit(jax.value_and_grad(loss))
     for _ in range(20):
         value, g = step(w)
-        w = jax.tree.map(lambda w, g: w - 0.02 * g, w, g)
+        w = jax.tree.map(lambda w, g: w - 0.002 * g, w, g)
         yield value
 
 
 def scanned():
     def step(w, _):
         value, g = jax.value_and_grad(loss)(w)
-        return jax.tree.map(lambda w, g: w - 0.02 * g, w, g), value
+        return jax.tree.map(lambda w, g: w - 0.002 * g, w, g), value
 
     yield from jax.lax.scan(step, W, None, 20)[1]
 

@@ -38,7 +38,9 @@ def trained():
 
 
 def functional():
-    graph, params, rest = nnx.split(Net(nnx.Rngs(1)), nnx.Param, ...)
+    net = Net(nnx.Rngs(1))
+    net.eval()
+    graph, params, rest = nnx.split(net, nnx.Param, ...)
 
     @jax.jit
     def loss(params):

@@ -24,6 +24,7 @@ from xjax.experimental.sparse.arrays import BCOO
 from xjax.typing import Array, ArrayLike
 
 Rule = Callable[..., Any]
+Operand = BCOO | ArrayLike
 
 
 class SparseTracer(Tracer):
@@ -43,13 +44,13 @@ class SparseTrace(Trace):
 
     parent: Trace
 
-    def join(self, x: Any) -> Any:
+    def join(self, x: Operand) -> Any:
         return SparseTracer(self.tag, x) if isinstance(x, BCOO) else x
 
-    def split(self, x: Any) -> Any:
+    def split(self, x: Operand) -> Any:
         return x.value if self._is_mine(x) else x
 
-    def _is_mine(self, x: Any) -> bool:
+    def _is_mine(self, x: Operand) -> bool:
         return type(x) is SparseTracer and x.tag is self.tag
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
@@ -85,7 +86,7 @@ def sparsify(f: Callable, use_tracer: bool = False) -> Callable:
     def sparse_f(*args: Any, **kwargs: Any) -> Any:
         trace = SparseTrace(context.trace, Tag(f"sparsify of `{function_name(f)}`"))
 
-        def in_(x: Any) -> Any:
+        def in_(x: Operand) -> Any:
             return tree_map(trace.join, x, is_leaf=_is_sparse)
 
         with current_trace(trace):
@@ -97,7 +98,7 @@ def sparsify(f: Callable, use_tracer: bool = False) -> Callable:
     return sparse_f
 
 
-def _is_sparse(x: Any) -> bool:
+def _is_sparse(x: Operand) -> bool:
     return isinstance(x, BCOO)
 
 
@@ -140,28 +141,28 @@ todense_p = Primitive("todense", type_rule=_identity_type, lower=_identity_lower
 
 # -- rules: rule(p, *operands, **params), of which at least one operand is a BCOO ------------------------------------
 
-def _linear(p: Primitive, x: BCOO, **params: Any) -> BCOO:
+def _linear(p: Primitive, x: BCOO, **params: object) -> BCOO:
     """An operation that applies to each element, and adds where elements are added."""
     return x.with_entries(p.bind(x.data, **params))
 
 
-def _zero_preserving(p: Primitive, x: BCOO, **params: Any) -> BCOO:
+def _zero_preserving(p: Primitive, x: BCOO, **params: object) -> BCOO:
     """A function that maps 0 to 0: entries of equal indices are added first."""
     x = x if x.unique_indices else structure.bcoo_sum_duplicates(x)
     return x.with_entries(p.bind(x.data, **params))
 
 
-def _integer_pow(p: Primitive, x: BCOO, *, y: int) -> Any:
+def _integer_pow(p: Primitive, x: BCOO, *, y: int) -> BCOO | Array:
     return _zero_preserving(p, x, y=y) if y > 0 else _refuse(p, x)
 
 
-def _refuse(p: Primitive, *operands: Any) -> Any:
+def _refuse(p: Primitive, *operands: Operand) -> BCOO | Array:
     raise bad("sparse.sparsify", f"the result of `{p.name}` would be dense",
               {"operands": ", ".join(f"{x!r}" if _is_sparse(x) else f"{jnp.shape(x)}" for x in operands)},
               "make the array dense in the function: sparse.todense(x).", exc=NotImplementedError)
 
 
-def _add(p: Primitive, x: Any, y: Any, **_: Any) -> Any:
+def _add(p: Primitive, x: Operand, y: Operand, **_: object) -> BCOO | Array:
     if _is_sparse(x) and _is_sparse(y):
         if x.shape == y.shape:
             return structure.sum_of([x, y])
@@ -170,11 +171,11 @@ def _add(p: Primitive, x: Any, y: Any, **_: Any) -> Any:
     return lax.add(structure.bcoo_todense(mat), dense) if jnp.shape(dense) == mat.shape else _refuse(p, x, y)
 
 
-def _sub(p: Primitive, x: Any, y: Any, **params: Any) -> Any:
+def _sub(p: Primitive, x: Operand, y: Operand, **params: object) -> BCOO | Array:
     return _add(p, x, y.with_entries(-y.data) if _is_sparse(y) else lax.neg(y), **params)
 
 
-def _mul(p: Primitive, x: Any, y: Any, **_: Any) -> Any:
+def _mul(p: Primitive, x: Operand, y: Operand, **_: object) -> BCOO | Array:
     if _is_sparse(x) and _is_sparse(y):
         shape = jnp.broadcast_shapes(x.shape, y.shape)
         return products.bcoo_multiply_sparse(_widened(x, shape), _widened(y, shape))
@@ -189,17 +190,17 @@ def _widened(mat: BCOO, shape: Sequence[int]) -> BCOO:
                                            if mat.ndim else [])
 
 
-def _div(p: Primitive, x: Any, y: Any, **params: Any) -> Any:
+def _div(p: Primitive, x: Operand, y: Operand, **params: object) -> BCOO | Array:
     return _refuse(p, x, y) if _is_sparse(y) else _mul(p, x, lax.div(jnp.ones_like(y), y))
 
 
-def _dot_general(p: Primitive, x: Any, y: Any, *, dimension_numbers: Any, preferred_element_type: Any = None,
-                 **_: Any) -> Any:
+def _dot_general(p: Primitive, x: Operand, y: Operand, *, dimension_numbers: Any, preferred_element_type: Any = None,
+                 **_: object) -> BCOO | Array:
     return products.bcoo_dot_general(x, y, dimension_numbers=dimension_numbers,
                                      preferred_element_type=preferred_element_type)
 
 
-def _reduce_sum(p: Primitive, x: BCOO, *, axes: Sequence[int], **_: Any) -> Any:
+def _reduce_sum(p: Primitive, x: BCOO, *, axes: Sequence[int], **_: object) -> BCOO | Array:
     out = structure.bcoo_reduce_sum(x, axes=axes)
     return out if out.ndim else structure.bcoo_todense(out)
 
@@ -209,7 +210,7 @@ def _transpose(p: Primitive, x: BCOO, *, permutation: Sequence[int]) -> BCOO:
 
 
 def _reshape(p: Primitive, x: BCOO, *, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None,
-             **_: Any) -> BCOO:
+             **_: object) -> BCOO:
     return structure.bcoo_reshape(x, new_sizes=new_sizes, dimensions=dimensions)
 
 
@@ -218,21 +219,21 @@ def _squeeze(p: Primitive, x: BCOO, *, dimensions: Sequence[int]) -> BCOO:
 
 
 def _broadcast_in_dim(p: Primitive, x: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int],
-                      **_: Any) -> BCOO:
+                      **_: object) -> BCOO:
     return structure.bcoo_broadcast_in_dim(x, shape=shape, broadcast_dimensions=broadcast_dimensions)
 
 
-def _concatenate(p: Primitive, *xs: Any, dimension: int) -> Any:
+def _concatenate(p: Primitive, *xs: Operand, dimension: int) -> BCOO | Array:
     if all(map(_is_sparse, xs)):
         return structure.bcoo_concatenate(xs, dimension=dimension)
     return _refuse(p, *xs)
 
 
-def _slice(p: Primitive, x: BCOO, **params: Any) -> BCOO:
+def _slice(p: Primitive, x: BCOO, **params: object) -> BCOO:
     return structure.bcoo_slice(x, **params)
 
 
-def _dynamic_slice(p: Primitive, x: Any, *starts: ArrayLike, slice_sizes: Sequence[int]) -> Any:
+def _dynamic_slice(p: Primitive, x: Operand, *starts: ArrayLike, slice_sizes: Sequence[int]) -> BCOO | Array:
     return structure.bcoo_dynamic_slice(x, starts, slice_sizes) if _is_sparse(x) else _refuse(p, x, *starts)
 
 
