@@ -61,6 +61,25 @@ jax.lax.scan(lambda c,x: (c+x,c),0.,jnp.arange(3.),unroll=-1)
 jax.lax.fori_loop(0,3,lambda i,c: c+i,0,unroll=0)
 jax.lax.fori_loop(0.,3.,lambda i,c: c+i,0.)
 jax.lax.fori_loop(0.,3.,lambda i,c: c+i,0)
+jax.freeze(jax.new_ref(jnp.arange(3.)))
+repr(jax.new_ref(jnp.arange(3)))
+jax.new_ref(jnp.arange(3.))[1]
+jax.new_ref(3)[...]
+jax.new_ref(np.float64(2))[...]
+jax.ref.swap(jax.new_ref(jnp.arange(3)),0,5)
+jax.ref.get(jax.new_ref(jnp.arange(6).reshape(2,3)),(slice(None),1))
+jax.new_ref([1,2])
+jax.jit(lambda r,x: (r.__setitem__(0,x),r[...])[1])(jax.new_ref(jnp.ones(3)),2.)
+jax.jit(lambda r: r)(jax.new_ref(1.))
+jax.jit(lambda: jax.new_ref(1.))()
+jax.vmap(lambda r,x: r[...]+x)(jax.new_ref(jnp.ones(3)),jnp.arange(3.))
+jax.vmap(lambda x: (lambda r: (r.__setitem__(...,x),jax.freeze(r))[1])(jax.new_ref(x*0)))(jnp.arange(3.))
+jax.lax.scan(lambda c,r: (c+r[0],None),0.,jax.new_ref(jnp.ones((3,2))))[0]
+jax.lax.fori_loop(0,3,lambda i,r: r,jax.new_ref(1.))
+isinstance(jax.new_ref(1.),jax.Ref),isinstance(jax.new_ref(1.),jax.Array),isinstance(jnp.ones(2),jax.Ref)
+len(jax.new_ref(jnp.ones(2))),jax.new_ref(jnp.ones(2)).shape,jax.new_ref(jnp.ones(2)).ndim,jax.new_ref(1.).size
+jnp.sin(jax.new_ref(1.))
+jax.new_ref(1.)+1
 jax.lax.fori_loop(0,3.,lambda i,c: c+i,0)
 jax.lax.fori_loop(0.5,3.5,lambda i,c: c+i,0)
 jax.lax.fori_loop(0j,3j,lambda i,c: c+i,0)

@@ -105,6 +105,7 @@ def test_empty_and_freed_refs():
     r[...] = jnp.ones(2)
     assert r[...].tolist() == [1.0, 1.0] and xjax.free_ref(r) == ()
     assert_refused(lambda: r[...], ValueError, "after free_ref")
+    assert_refused(lambda: r.set(jnp.ones(2)), ValueError, "after free_ref")
     r = xjax.new_ref(1.0)
     assert_refused(lambda: xjax.jit(lambda r: xjax.free_ref(r) and None)(r), ValueError, "created outside")
     assert_refused(lambda: xjax.new_ref(1.0, pin=True), NotImplementedError, "pinned")
@@ -362,6 +363,48 @@ def test_mapped_axes():
     r = xjax.new_ref(jnp.zeros((2, 3)))
     xjax.vmap(lambda r, x: r.__setitem__(..., x + jnp.arange(2.0)), in_axes=(1, 0))(r, jnp.arange(3.0))
     assert r[...].tolist() == [[0.0, 1.0, 2.0], [1.0, 2.0, 3.0]]
+
+
+# -- many devices -------------------------------------------------------------------------------------------------
+
+def summed(x, way):
+    """``4 x sum(x)``: the sum is added to a ref, whose first value is equal on all devices, in several ways."""
+    r = xjax.new_ref(jnp.zeros(()))
+
+    def add():
+        r[...] += 2 * x.sum()
+
+    ways = {
+        "loop": lambda: lax.fori_loop(0, 2, lambda i, c: c if add() else c, 0),
+        "while": lambda: lax.while_loop(lambda i: i < 2, lambda i: i + 1 if add() is None else i, 0),
+        "cond": lambda: lax.cond(x.sum() > 0, lambda: r.set(r[...] + 4 * x.sum()), lambda: None),
+        "jit": lambda: [xjax.jit(add)() for _ in range(2)],
+        "argument of jit": lambda: xjax.jit(lambda q: q.set(q[...] + 4 * x.sum()))(r),
+        "checkpoint": lambda: [xjax.checkpoint(add)() for _ in range(2)],
+        "vmap": lambda: xjax.vmap(lambda y: r[...] * y)(x) is None or [add(), add()],
+        "scan over rows": lambda: scan_of_rows(r, x),
+    }
+    ways[way]()
+    return x * r[...]
+
+
+def scan_of_rows(r, x):
+    rows = xjax.new_ref(jnp.zeros((2, 1)))
+    lax.scan(lambda c, row: (c, row.set(row[...] + 2 * x.sum())), 0, rows)
+    r.set(rows[...].sum())
+
+
+@pytest.mark.parametrize("way", ["loop", "while", "cond", "jit", "argument of jit", "checkpoint", "vmap",
+                                 "scan over rows"])
+def test_refs_inside_of_shard_map_and_pmap(way):
+    x = np.arange(1.0, 5.0, dtype=np.float32).reshape(2, 2)
+    sharded = xjax.shard_map(lambda x: summed(x[0], way)[None], mesh=xjax.make_mesh((2,), ("a",)),
+                             in_specs=xjax.P("a"), out_specs=xjax.P("a"))
+    totals = x.sum(1, keepdims=True)
+    for f in (sharded, xjax.pmap(lambda x: summed(x, way))):
+        assert_close(f(x), 4 * x * totals)
+        if way != "while":
+            assert_close(xjax.grad(lambda x, f=f: f(x).sum())(x), 8 * totals + 0 * x)
 
 
 # -- errors -------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from xjax.core.tree import flatten
 from xjax.core.types import ADVICE, ShapedArray, Zero, is_linear
 from xjax.ops.zeros import instantiate
 from xjax.ref import AbstractRef, TransformedRef
+from xjax.transforms.refs import library_types
 
 __all__ = ["AbstractRef", "AbstractValue", "HiPrim", "HiPrimitive", "HiPspec", "HiType", "MappingSpec", "MutableHiType",
            "ShapedArray", "TransformedRef", "VJPHiPrimitive", "Zero", "aval_method", "aval_property",
@@ -88,8 +89,8 @@ class HiPrim:
     def __call__(self, *args: Any) -> Any:
         """The result of `expand`.  Raises: NotImplementedError inside a transformation."""
         if not at_root() or any(isinstance(x, Tracer) for x in flatten(args)[0]):
-            raise bad(f"hijax.{type(self).__name__}", "operations on hijax types run eagerly only, not under jit, grad "
-                      "or vmap", fix="use the library's default mode, which has pytrees of arrays.",
+            raise bad(f"hijax.{type(self).__name__}", "operations on hijax types run eagerly only, not under jit, "
+                      "grad or vmap", fix="use the library's default mode, which has pytrees of arrays.",
                       exc=NotImplementedError)
         return self.expand(*args)
 
@@ -98,13 +99,14 @@ HiPrimitive = VJPHiPrimitive = HiPrim                   # its names before JAX 0
 
 
 def register_hitype(val_cls: type, typeof_fn: Callable[[Any], HiType]) -> None:
-    """Name the function that returns the type of a value of a class.
+    """Set the function that computes `xjax.typeof(x)` for the values of a class.
 
     Where such a value is passed as an array, the error says that values of the class are not traced.
     """
     if not isinstance(val_cls, type):
         raise bad("register_hitype", "`val_cls` must be a class", {"val_cls": repr(val_cls)[:80]}, "pass the class.")
     check_callable("register_hitype", typeof_fn)
+    library_types[val_cls] = typeof_fn
     ADVICE[val_cls] = "values of hijax types are not traced: use the library's default mode, or register a pytree."
 
 

@@ -29,6 +29,7 @@ from xjax.ops.zeros import instantiate
 from xjax.transforms.batching import axes_used
 from xjax.transforms.linearize import LinearizedProgram, split_program
 from xjax.transforms.refs import Ref
+from xjax.transforms.refs import typeof as type_of
 from xjax.typing import ArrayLike, PyTree
 
 # -- arguments ----------------------------------------------------------------------------------------------------
@@ -45,7 +46,7 @@ def flat_arrays(caller: str, name: str, tree: PyTree, refs: bool = False) -> tup
             avals.append(typeof(x))
         except TypeError as error:
             if type(x) is Ref and refs:
-                avals.append(x.ref_type)
+                avals.append(type_of(x))
                 continue
             path = keystr(tree_flatten_with_path(tree)[0][i][0])
             if type(x) is Ref:

@@ -22,7 +22,9 @@ from xjax.core.staging import StagingTrace, StagingTracer, hoist_consts, trace_t
 from xjax.core.trace import Tag, Trace, Tracer
 from xjax.core.types import ADVICE, ShapedArray
 from xjax.core.types import typeof as type_of_array
+from xjax.core.varying import typed_axes
 from xjax.ops.identity import copy
+from xjax.ops.pvary import vary_to
 from xjax.transforms.batching import BatchTrace, without_axis
 from xjax.typing import Array, ArrayLike
 
@@ -122,15 +124,27 @@ class Ref:
 ADVICE[Ref] = "read the value of the ref: {}[...]. Where a ref is meant, use it from the enclosing scope."
 
 
-def typeof(x: ArrayLike | Ref) -> ShapedArray | AbstractRef:
-    """The type of an array, a traced value, a NumPy value, a number or a ref.
+# Types that libraries define, by the class of the value; see `experimental.hijax`.
+library_types: dict[type, Callable[[Any], Any]] = {}
+
+
+def typeof(x: ArrayLike | Ref) -> Any:
+    """The type of an array, a traced value, a NumPy value, a number or a ref: a `ShapedArray` or an `AbstractRef`.
 
     Raises: TypeError if `x` is none of these.
 
     >>> xjax.typeof(xjax.numpy.zeros(3))
     ShapedArray(float32[3])
     """
-    return x.ref_type if type(x) is Ref else type_of_array(x)           # type: ignore[arg-type]
+    if type(x) is Ref:
+        return _type_here(x) if context.axes else x.ref_type
+    rule = library_types.get(type(x))
+    return type_of_array(x) if rule is None else rule(x)                # type: ignore[arg-type]
+
+
+def _type_here(ref: Ref) -> AbstractRef:
+    """The type of a ref, with the mesh axes along which its value varies."""
+    return ref.ref_type.update(inner_aval=ref.ref_type.inner_aval.update(vma=type_of_array(read(ref)).vma))
 
 
 def has_refs(leaves: Iterable[Any]) -> bool:
@@ -149,8 +163,8 @@ def _root() -> Trace:
 # -- reading and writing ------------------------------------------------------------------------------------------
 
 def create(value: ArrayLike, aval: AbstractRef) -> Ref:
-    """A ref of the current trace."""
-    ref = Ref(aval, value, context.trace.tag)
+    """A ref of the current trace; its values vary along all axes of a `shard_map` around it."""
+    ref = Ref(aval, vary_to(value, typed_axes()), context.trace.tag)
     ref._is_argument = False
     return ref
 
@@ -166,10 +180,7 @@ def read(ref: Ref) -> Any:
     if borrower is not None and borrower._written:
         raise _used_twice("vmap", ref)
     ref._owned = False
-    if ref._value is None:
-        raise bad("Ref", "a ref is used after free_ref", {"ref": ref.ref_type.str_short()}, "free it last.",
-                  exc=ValueError)
-    return ref._value
+    return _value_now(ref)
 
 
 def write(ref: Ref, value: ArrayLike) -> None:
@@ -190,7 +201,20 @@ def write(ref: Ref, value: ArrayLike) -> None:
         trace = _parent(trace, ref)
     if ref._borrowed is not None:
         raise _used_twice("vmap", ref)
+    value = _varying_like(value, _value_now(ref))
     ref._value, ref._written, ref._owned = value, True, False
+
+
+def _value_now(ref: Ref) -> Any:
+    if ref._value is None:
+        raise bad("Ref", "a ref is used after free_ref", {"ref": ref.ref_type.str_short()}, "free it last.",
+                  exc=ValueError)
+    return ref._value
+
+
+def _varying_like(value: Any, old: Any) -> Any:
+    """The new value of a ref, cast so that it varies along the mesh axes along which the old value does."""
+    return vary_to(value, type_of_array(old).vma) if context.axes else value
 
 
 def free(ref: Ref) -> None:
@@ -258,7 +282,7 @@ class _Cell:
         self.value, self.written = value, False
 
     def write(self, value: Any) -> None:
-        self.value, self.written = value, True
+        self.value, self.written = _varying_like(value, self.value), True
 
 
 class Frame:
