@@ -4,8 +4,9 @@
     python benchmarks/ecosystem.py programs
     python benchmarks/ecosystem.py eager
 
-`tests` takes folders with tests, which are not in this repository. `programs` measures the time to the first step of
-those in tests/compat/programs. `eager` measures 1,000 operations in the mix that is usual in libraries. A table of `tests` has, for each folder, the tests that pass on the real JAX, and how many of these pass on xjax.
+`tests` takes folders with tests, which are not in this repository. Its table has, for each folder, the tests that pass
+on the real JAX, and how many of these pass on xjax. `programs` measures the time to the first step of the programs in
+tests/compat/programs. `eager` measures 1,000 operations in the mix that is usual in libraries.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="for programs: those whose names contain this")
     parser.add_argument("--failed", action="store_true", help="for tests: list those that fail on xjax only")
     parser.add_argument("--pytest", default="", help="for tests: further options of pytest, separated by spaces")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     if args.what == "tests":
         compare_tests([folder.resolve() for folder in args.folders], args.pytest.split(), args.failed)
     elif args.what == "programs":
