@@ -30,14 +30,20 @@ class Factor(NamedTuple):
     @property
     def order(self) -> tuple:
         """The key by which factors are sorted: variables first."""
-        return len(self.operands) > 0, str(self)
+        return self.size, str(self)
+
+    @property
+    def size(self) -> int:
+        """The number of operations and variables."""
+        return 1 + sum([x.size if type(x) is Dim else 1 for x in self.operands])
 
 
 Term = tuple[tuple[Factor, int], ...]           # factors with their powers, sorted; () for the constant term
 
 
 def _term_order(term: Term) -> tuple:
-    return -sum(power for _, power in term), [(f.order, -power) for f, power in term]
+    """The key by which terms are sorted: large ones first, as in JAX."""
+    return sum(f.size * power for f, power in term), [(f.order, power) for f, power in reversed(term)]
 
 
 class Dim:
@@ -55,7 +61,7 @@ class Dim:
     __slots__ = ("terms", "scope", "_hash")
 
     def __init__(self, terms: Mapping[Term, int], scope: Any):
-        self.terms = tuple(sorted(terms.items(), key=lambda item: _term_order(item[0])))
+        self.terms = tuple(sorted(terms.items(), key=lambda item: _term_order(item[0]), reverse=True))
         self.scope = scope
         self._hash = hash(self.terms)
 
@@ -175,6 +181,11 @@ class Dim:
 
     def __copy__(self) -> Dim:
         return self
+
+    @property
+    def size(self) -> int:
+        """The number of operations and variables."""
+        return sum([1 + sum([f.size * power for f, power in term]) for term, _ in self.terms])
 
     # -- values ----------------------------------------------------------------------------------------------------
 

@@ -277,9 +277,9 @@ class _Parser:
         total = self._product()
         total = -total if negative else total
         while self._peek() in ("+", "-"):
-            sign = self._take("+") or -1
-            self._take("-")
-            total = total + self._product() * (1 if sign is True else -1)
+            sign = 1 if self._take("+") else -1
+            self._next += sign < 0
+            total = total + self._product() * sign
         return total
 
     def _product(self) -> Size:

@@ -1,0 +1,66 @@
+"""30 programs saved in one process and run in another, with gradients, by xjax and by real JAX, in both directions."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.export.programs import programs
+from tests.isolated import ROOT, environment
+from tests.oracle import real_jax
+
+import xjax
+
+NAMES = [*programs(xjax)]
+FEW = ["tree", "cholesky", "random", "keywords", "attention", "loss", "halves", "steps"]
+
+
+def worker(*words: object) -> None:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-m", "tests.export.worker", *map(str, words)],
+                          capture_output=True, text=True, timeout=500, cwd=ROOT,
+                          env={**environment(), "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"})
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+
+
+def check(path: Path, other: Path, names: list[str]) -> None:
+    """Compare two files of results."""
+    ours, theirs = np.load(path), np.load(other)
+    assert sorted(ours) == sorted(theirs) and {key.partition("/")[0] for key in ours} == {*names}
+    for key in ours:
+        assert ours[key].dtype == theirs[key].dtype, key
+        np.testing.assert_allclose(ours[key], theirs[key], rtol=2e-5, atol=2e-5, err_msg=key)
+
+
+@pytest.mark.parametrize("names", [FEW, pytest.param(NAMES, marks=pytest.mark.slow)], ids=["few", "all"])
+def test_saved_and_run_in_a_fresh_process(tmp_path, names):
+    worker("save", "xjax", tmp_path, *names)
+    worker("run", "xjax", tmp_path, tmp_path / "run.npz", *names)
+    worker("direct", "xjax", tmp_path / "direct.npz", *names)
+    check(tmp_path / "run.npz", tmp_path / "direct.npz", names)
+
+
+@pytest.mark.slow
+def test_between_the_libraries(tmp_path):
+    """Files of each library run in both; those that JAX wrote and xjax saved again run in JAX."""
+    real_jax()
+    if importlib.util.find_spec("flatbuffers") is None:
+        pytest.skip("JAX needs flatbuffers to save and load")
+    worker("direct", "jax", tmp_path / "direct.npz")
+    for library in ("jax", "xjax"):
+        folder = tmp_path / library
+        folder.mkdir()
+        worker("save", library, folder)
+        for runner in ("jax", "xjax"):
+            worker("run", runner, folder, tmp_path / f"{library}_{runner}.npz")
+            check(tmp_path / f"{library}_{runner}.npz", tmp_path / "direct.npz", NAMES)
+    again = tmp_path / "again"
+    again.mkdir()
+    worker("copy", "xjax", tmp_path / "jax", again)
+    worker("run", "jax", again, tmp_path / "again.npz")
+    check(tmp_path / "again.npz", tmp_path / "direct.npz", NAMES)
