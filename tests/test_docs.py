@@ -54,7 +54,7 @@ def _names(code):
     return made, {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - made - arguments
 
 
-BLOCKS = {page: _blocks(page) for page in ("layers.md", "graphs.md", "gpu.md")}
+BLOCKS = {page: _blocks(page) for page in ("layers.md", "graphs.md", "gpu.md", "export.md")}
 ALL = [block for blocks in BLOCKS.values() for block in blocks]
 
 

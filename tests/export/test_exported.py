@@ -39,7 +39,9 @@ def test_fields_are_those_of_jax():
     assert ours.in_shardings_jax() == (None, None) and ours.out_shardings_jax() == (None,)
     assert "func.func public @main(%arg0: tensor<4x2xf32>" in ours.mlir_module()
     assert "stablehlo.tanh" in str(ours.mlir_module(serialized=False))
-    assert export.minimum_supported_calling_convention_version == jax.export.minimum_supported_calling_convention_version
+    for name in ("minimum", "maximum"):
+        version = f"{name}_supported_calling_convention_version"
+        assert getattr(export, version) == getattr(jax.export, version)
     assert export.default_export_platform() == "cpu"
 
 

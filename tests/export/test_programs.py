@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import xjax
 from tests.export.programs import programs
 from tests.isolated import ROOT, environment
 from tests.oracle import real_jax
-
-import xjax
 
 NAMES = [*programs(xjax)]
 FEW = ["tree", "cholesky", "random", "keywords", "attention", "loss", "halves", "steps"]

@@ -38,7 +38,8 @@ def test_arithmetic_and_bounds_agree_with_integers():
             assert known == value(b, c) and low <= known <= high, (size, b, c)
 
 
-TEXTS = ["b", "2*b", "b*b + 1", "b - c", "b + -2", "floordiv(b, 2)", "mod(b, 3)", "max(b, c)", "min(b, 2)", "b^2*c - 4*b + 3",
+TEXTS = ["b", "2*b", "b*b + 1", "b - c", "b + -2", "floordiv(b, 2)", "mod(b, 3)", "max(b, c)", "min(b, 2)",
+         "b^2*c - 4*b + 3",
          "3", "-1*b + 9", "max(b, 0)", "a*d + b*c + a + b*floordiv(a, 2)"]
 
 
@@ -51,7 +52,8 @@ def test_text_and_bounds_are_those_of_jax(text):
         assert export.symbolic_dim_bounds(ours) == real_jax().export.symbolic_dim_bounds(theirs)
 
 
-@pytest.mark.parametrize(("text", "like"), [("b, ...", (8, 3, 4)), ("(b, _)", (None, 3)), (None, (2, 3)), ("b, 4,", (8, 4))])
+@pytest.mark.parametrize(("text", "like"), [("b, ...", (8, 3, 4)), ("(b, _)", (None, 3)), (None, (2, 3)),
+                                            ("b, 4,", (8, 4))])
 def test_placeholders_are_filled_as_in_jax(text, like):
     assert str(export.symbolic_shape(text, like=like)) == str(real_jax().export.symbolic_shape(text, like=like))
 
@@ -64,7 +66,7 @@ def test_text_that_is_no_shape(text):
 
 
 def test_comparisons_are_decided_or_refused():
-    assert B >= 1 and 2 * B > B and B + 1 != B and not B == 3 and B == B + C - C and bool(B)
+    assert B >= 1 and 2 * B > B and B + 1 != B and B != 3 and B == B + C - C and bool(B)
     with pytest.raises(InconclusiveDimensionOperation, match=r"b >= c"):
         assert B >= C
     with pytest.raises(TypeError, match="no fixed value"):
@@ -119,7 +121,8 @@ def test_shapes_that_do_not_fit(texts, shapes, words):
 
 def test_constraints_are_checked_before_saving_and_after():
     scope = export.SymbolicScope(["b <= 4"])
-    f = export.export(xjax.jit(lambda x: x + 1))(xjax.ShapeDtypeStruct(export.symbolic_shape("b", scope=scope), np.float32))
+    spec = xjax.ShapeDtypeStruct(export.symbolic_shape("b", scope=scope), np.float32)
+    f = export.export(xjax.jit(lambda x: x + 1))(spec)
     with pytest.raises(ValueError, match="b <= 4"):
         f.call(np.ones(5, np.float32))
     with pytest.raises(ValueError, match=r"b <= 4|do not fit|does not fit"):        # by the module itself

@@ -1,8 +1,8 @@
 """Saves and runs exported programs in a process of its own: ``python -m tests.export.worker save jax FOLDER``.
 
 Commands: ``save LIBRARY FOLDER`` exports all programs to files; ``run LIBRARY FOLDER RESULTS`` loads and runs them;
-``direct LIBRARY RESULTS`` runs the functions themselves; ``copy LIBRARY FOLDER NEW`` loads the files and saves them again.
-`LIBRARY` is jax or xjax; names of programs may follow.
+``direct LIBRARY RESULTS`` runs the functions themselves; ``copy LIBRARY FOLDER NEW`` loads the files and saves them
+again. `LIBRARY` is jax or xjax; names of programs may follow.
 """
 
 from __future__ import annotations

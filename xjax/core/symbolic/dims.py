@@ -270,6 +270,12 @@ def evaluate_shape(shape: Iterable[Size], values: Mapping[str, Any]) -> tuple:
     return tuple([evaluate(n, values) for n in shape])
 
 
+def is_at_most(x: Size, y: Size) -> bool:
+    """Whether ``x <= y`` for all values of dimension variables."""
+    difference = y - x
+    return difference.bounds()[0] >= 0 if type(difference) is Dim else difference >= 0
+
+
 def is_above(size: Size, limit: int) -> bool:
     """Whether a size is known to be above a limit of the implementation; symbolic sizes are below such limits."""
     return type(size) is int and size > limit

@@ -22,6 +22,10 @@ def _lower(b: Builder, out: ShapedArray, *, dim: Dim) -> Value:
     return b.size(dim)
 
 
+def _batch(axis: object, args: tuple, bdims: tuple, *, dim: Dim):
+    return dim_as_value_p.bind(dim=dim), None
+
+
 dim_as_value_p = Primitive(
-    "dim_as_value", type_rule=_type, lower=_lower, jvp=ZERO, transpose=Missing("a size is not linear in anything"),
-    batch=Missing("a size has no operands to batch"))
+    "dim_as_value", type_rule=_type, lower=_lower, jvp=ZERO, batch=_batch,
+    transpose=Missing("a size is not linear in anything"))
