@@ -153,6 +153,18 @@ def test_symbolic_args_specs():
         export.symbolic_args_specs((args["x"],), "b, 4")
 
 
+def test_nan_is_kept():
+    """XLA's reductions for CPUs lose NaN in arrays of more than 4,096 elements."""
+    def f(x):
+        pools = xjax.lax.reduce_window(x, -np.inf, xjax.lax.max, (1, 4), (1, 4), "VALID")
+        return x.max(), x.min(), x.max(0)[3], x.max(1)[1], jnp.linalg.norm(x.ravel(), np.inf), pools.sum()
+
+    x = np.ones((2, 8192), np.float32)
+    x[1, 3] = np.nan
+    for texts in ("b, 8192", "2, c", "b, c"):
+        assert np.isnan(exported(f, texts).call(x)).all(), texts
+
+
 def test_a_multiple():
     f = exported(lambda x: x.reshape(x.shape[0] // 8, 8, 4).sum(1), "b, 4", constraints=["mod(b, 8) == 0"])
     assert f.out_avals[0].str_short() == "f32[floordiv(b, 8),4]"

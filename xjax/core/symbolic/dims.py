@@ -281,6 +281,11 @@ def is_above(size: Size, limit: int) -> bool:
     return type(size) is int and size > limit
 
 
+def is_empty(shape: Iterable[Size]) -> bool:
+    """Whether a size is the number 0; symbolic sizes are treated as positive."""
+    return any([type(n) is int and n == 0 for n in shape])
+
+
 def is_static(shape: Iterable[Size]) -> bool:
     """Whether all sizes are integers."""
     return not any([type(n) is Dim for n in shape])
