@@ -84,7 +84,7 @@ def _argument(exported: Exported, i: int) -> str:
 
 
 def _type(*avals: ShapedArray, exported: Exported) -> tuple[ShapedArray, ...]:
-    outs = [physical(a).strong() for a in exported.out_avals]
+    outs = [physical(a) for a in exported.out_avals]
     dims = [n for a in exported.in_avals for n in a.shape if is_symbolic_dim(n)]
     if not dims:
         return tuple(outs)

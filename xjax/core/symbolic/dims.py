@@ -51,7 +51,7 @@ class Dim:
 
     Operators are those of integers. ``a == b`` is False if the expressions differ, even if they could have the same
     value. ``a >= b`` raises InconclusiveDimensionOperation if it is not true or false for all values of the variables;
-    each variable is at least 1. Used as a number in a program, it becomes an int32.
+    each variable is at least 1. Used as a number in a program, it becomes an array of the default integer type.
 
     Attributes:
       terms: the terms with their coefficients, sorted.

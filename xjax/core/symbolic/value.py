@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from xjax.core.symbolic.dims import Dim
 
 
-def _type(*, dim: Dim) -> ShapedArray:
-    return ShapedArray((), np.int32, True)
+def _type(*, dim: Dim, dtype: np.dtype) -> ShapedArray:
+    return ShapedArray((), dtype, True)
 
 
-def _lower(b: Builder, out: ShapedArray, *, dim: Dim) -> Value:
-    return b.size(dim)
+def _lower(b: Builder, out: ShapedArray, *, dim: Dim, dtype: np.dtype) -> Value:
+    return b.convert(b.size(dim), dtype)
 
 
-def _batch(axis: object, args: tuple, bdims: tuple, *, dim: Dim):
-    return dim_as_value_p.bind(dim=dim), None
+def _batch(axis: object, args: tuple, bdims: tuple, **params: object):
+    return dim_as_value_p.bind(**params), None
 
 
 dim_as_value_p = Primitive(
