@@ -31,6 +31,7 @@ def double(x):
 
 
 MAKE = {
+    "Exported": lambda lib: lib.export.export(lib.jit(double))(np.ones(2, np.float32)),
     "traced value": traced_value,
     "x.at": lambda lib: lib.numpy.ones(3).at,
     "x.at[i]": lambda lib: lib.numpy.ones(3).at[0],

@@ -26,6 +26,9 @@ PRIMITIVES = sorted(all_primitives().items())
 
 # Missing rules other than transposes, with the reason: (primitive, rule) -> why.
 WITHOUT = {
+    ("call_exported", "batch"): "its module is fixed",
+    ("call_exported", "jvp"): "a file has derivatives in reverse mode only",
+    **{("loaded_executable", rule): "machine code" for rule in ("type_rule", "lower", "jvp", "batch")},
     ("custom_lin", "lower"): "occurs only in tangent programs, which are transposed, not run",
     ("custom_lin", "jvp"): "forward mode of custom_vjp",
     ("custom_lin", "batch"): "forward mode of custom_vjp",

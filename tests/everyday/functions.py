@@ -420,6 +420,15 @@ jax.tree.unflatten(jax.tree.structure([0,0]),[1,2,3])
 jax.tree_util.tree_flatten_with_path({'a':[1]})[0]
 jax.tree_util.Partial(lambda x,y: x+y,1)(2)
 jax.flatten_util.ravel_pytree({'a':jnp.ones(2),'b':1.})[0]
+jax.export.export(jax.jit(lambda x: x*2))(jnp.ones(2)).call(jnp.ones(2))
+jax.export.export(jax.jit(lambda x,y: {'a':x*y}))(jnp.ones(2),3).out_avals
+jax.export.export(lambda x: x)(1.)
+jax.export.export(jax.jit(jnp.sin))(jax.export.symbolic_args_specs(jnp.ones((2,3)),'b, ...')).call(jnp.ones((5,3)))
+jax.export.export(jax.jit(lambda x: x.reshape(-1)))(jax.export.symbolic_args_specs(jnp.ones((2,3)),'b, ...')).out_avals
+jax.grad(jax.export.export(jax.jit(lambda x: (x**2).sum()))(jnp.ones(3)).call)(jnp.arange(3.))
+jax.export.symbolic_shape('b, 2*b+1, 4')
+jax.export.is_symbolic_dim(jax.export.symbolic_shape('b')[0])
+jax.export.symbolic_shape('b')[0] >= 1
 jax.vmap(lambda x,f: f(x), in_axes=(0,None))(jnp.arange(3.), jnp.sin)
 jax.jit(jax.vmap(lambda x,s: x, in_axes=(0,None)), static_argnums=1)(jnp.arange(3.), 'a')
 'ab'*jnp.array(2)

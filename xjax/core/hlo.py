@@ -200,8 +200,9 @@ class Stored(Value):
 class Module:
     """A module for a platform, while it is written: functions, meshes, and the counter that makes every name unique."""
 
-    def __init__(self, platform: str = "cpu", partitioned: bool = False):
+    def __init__(self, platform: str = "cpu", partitioned: bool = False, target: str | None = None):
         self.platform = platform
+        self.target = target or platform                  # of its devices; differs if no rules for them are used
         self.partitioned = partitioned                    # XLA shards it over devices, except for `shard_map` regions
         self.functions: list[str] = []
         self.meshes: dict[Any, str] = {}                  # device mesh -> its name

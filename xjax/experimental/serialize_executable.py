@@ -39,6 +39,9 @@ def serialize(compiled: Compiled) -> tuple[bytes, PyTreeDef, PyTreeDef]:
     """
     parts = compiled.parts()
     executable, caller = parts.executable, "serialize_executable.serialize"
+    for eqn in parts.program.eqns:
+        if eqn.primitive is loaded_executable_p:
+            return eqn.params["serialized"], compiled.in_tree, compiled.out_tree
     shardings = [sharding_of(p) for p in (*executable.in_places, *executable.out_places)]
     if any(len(s.devices) > 1 for s in shardings) or any(s.other_memory for s in shardings):
         raise bad(caller, "the program is for several devices, or for another kind of memory", None,
@@ -49,7 +52,7 @@ def serialize(compiled: Compiled) -> tuple[bytes, PyTreeDef, PyTreeDef]:
     fields = {
         "jaxlib": xla.jaxlib_version, "name": compiled.fun_name,
         "arguments": [(a.aval, a.donated) for a in parts.arguments], "results": executable.out_avals,
-        "consts": [np.asarray(c) for c in parts.consts], "executable": xla.serialize(executable.loaded),
+        "consts": [np.asarray(c) for c in parts.consts], "executable": xla.serialize(compiled.compiled_again()),
     }
     data = pickle.dumps(fields)
     return _MAGIC + hashlib.sha256(data).digest() + data, compiled.in_tree, compiled.out_tree
@@ -92,15 +95,16 @@ def deserialize_and_load(serialized: bytes, in_tree: PyTreeDef, out_tree: PyTree
     consts = [from_numpy(c) for c in fields["consts"]]
     in_avals = [*[c.aval for c in consts], *[aval for aval, _ in arguments]]
     executable = Executable(loaded, results, [place] * len(in_avals), [place] * len(results), len(blob))
-    program = Program(_program(in_avals, results), consts, out_tree)
+    program = Program(_program(in_avals, results, serialized), consts, out_tree)
     return Compiled(program, [Argument(aval, place, donated) for aval, donated in arguments], in_tree, fields["name"],
                     executable=executable)
 
 
-def _program(in_avals: Sequence[Any], out_avals: Sequence[Any]) -> ClosedJaxpr:
+def _program(in_avals: Sequence[Any], out_avals: Sequence[Any], serialized: bytes) -> ClosedJaxpr:
     """A program of these types, which reads all its arguments; its operations are not known."""
     invars, outvars = [Var(a) for a in in_avals], [Var(a) for a in out_avals]
-    return ClosedJaxpr(Jaxpr((), invars, [Eqn(invars, outvars, loaded_executable_p, {})], outvars))
+    eqn = Eqn(invars, outvars, loaded_executable_p, {"serialized": serialized})
+    return ClosedJaxpr(Jaxpr((), invars, [eqn], outvars))
 
 
 _UNKNOWN = Missing("a loaded executable is machine code, so its operations are not known",

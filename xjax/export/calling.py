@@ -18,7 +18,7 @@ from xjax.core.symbolic.solve import check, solve, values_of
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.export.checks import DisabledSafetyCheck
-from xjax.ops.keys import random_unwrap_p, random_wrap_p
+from xjax.ops.keys import random_unwrap, random_wrap
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.programs.executable import program_executable
 from xjax.runtime.xla import register_lapack
@@ -48,9 +48,9 @@ def call(exported: Exported, args: tuple, kwargs: dict) -> PyTree:
 def flat_call(exported: Exported) -> Callable:
     """The function of the leaves of arguments, with its derivative if the file has one."""
     def on_keys(*args: Any) -> tuple:
-        words = [random_unwrap_p.bind(x) if is_key(a) else x for x, a in zip(args, exported.in_avals, strict=True)]
+        words = [random_unwrap(x) if is_key(a) else x for x, a in zip(args, exported.in_avals, strict=True)]
         outs = call_exported_p.bind(*words, exported=exported)
-        return tuple([random_wrap_p.bind(y, dtype=a.dtype) if is_key(a) else y
+        return tuple([random_wrap(y, a.dtype.kind) if is_key(a) else y
                       for y, a in zip(outs, exported.out_avals, strict=True)])
 
     function = custom_vjp(on_keys)
@@ -84,7 +84,7 @@ def _argument(exported: Exported, i: int) -> str:
 
 
 def _type(*avals: ShapedArray, exported: Exported) -> tuple[ShapedArray, ...]:
-    outs = [physical(a).strong() for a in exported.out_avals]
+    outs = [physical(a) for a in exported.out_avals]
     dims = [n for a in exported.in_avals for n in a.shape if is_symbolic_dim(n)]
     if not dims:
         return tuple(outs)
@@ -122,7 +122,7 @@ def _lower(b: Builder, outs: Sequence[ShapedArray], *operands: Value, exported: 
     if exported.nr_devices != 1:
         raise bad(caller, "the module is for several devices", {"devices": exported.nr_devices},
                   "export the function of one device.", NotImplementedError)
-    platform = _platform_index(caller, exported, NAME_IN_FILES[b.module.platform])
+    platform = _platform_index(caller, exported, NAME_IN_FILES.get(b.module.target, "any"))
     args = [operands[i] for i in exported.module_kept_var_idx]
     if len(exported.platforms) > 1:
         args = [b.constant(platform, _I32), *args]

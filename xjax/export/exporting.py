@@ -42,7 +42,7 @@ def export(fun_jit: Callable, *, platforms: Sequence[str] | None = None,
       callbacks, several devices and other memories.
 
     >>> exported = export(xjax.jit(xjax.numpy.sin))(xjax.ShapeDtypeStruct((2,), "float32"))
-    >>> loaded = deserialize(exported.serialize())
+    >>> loaded = xjax.export.deserialize(exported.serialize())
     >>> loaded.in_avals, loaded.call(xjax.numpy.zeros(2))
     ((ShapedArray(float32[2]),), Array([0., 0.], dtype=float32))
     """

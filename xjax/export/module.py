@@ -29,11 +29,12 @@ def module_text(caller: str, closed: ClosedJaxpr, name: str, platforms: Sequence
     if "ordered" in closed.effects:
         raise bad(caller, "the program has ordered effects, which depend on this process", None,
                   "leave out io_callback and debug.print with ordered=True.", NotImplementedError)
-    module = Module(ANY_PLATFORM if dims else platforms[0])
     if dims:
+        module = Module(ANY_PLATFORM, target=platforms[0] if len(platforms) == 1 else None)
         _write_dynamic(caller, module, closed, dims[0].scope, len(platforms) > 1)
         _refuse(caller, module)
         return _with_head(module, name, dynamic=True)
+    module = Module(platforms[0])
     module.uses = count_programs(closed.jaxpr)
     if len(platforms) == 1:
         _write_program(module, closed, "public @main")
@@ -58,7 +59,7 @@ def _write_program(module: Module, closed: ClosedJaxpr, head: str) -> None:
 def _write_choice(module: Module, closed: ClosedJaxpr, platforms: Sequence[str]) -> None:
     """One function for each platform, and `@main`, which calls the one whose position is its first argument."""
     for platform in platforms:
-        module.platform, module.subprograms = platform, {}
+        module.platform, module.target, module.subprograms = platform, platform, {}
         _write_program(module, closed, f"private @on_{platform}")
     b = Builder(module)
     index, *params = [Value(f"%{module.number()}", aval) for aval in (I32, *closed.in_avals)]

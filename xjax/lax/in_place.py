@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, dce, inlined, program_cache
+from xjax.core.symbolic.dims import is_at_most
 from xjax.ops.gather import scatter_add_p
 from xjax.ops.identity import optimization_barrier_p
 from xjax.ops.makers import accumulate_p
@@ -133,7 +134,7 @@ def _reads_to_order(j: Jaxpr, write: Eqn) -> set[Eqn]:
     replaced_twice = any(eqn.primitive in _WRITES and eqn.invars[0] is array for eqn in readers)
     if replaced_twice or array in j.outvars or not readers.isdisjoint(_dependent(j.eqns, {write})):
         return set()
-    return {eqn for eqn in readers if all(v.aval.size < array.aval.size for v in eqn.outvars)}
+    return {eqn for eqn in readers if all(is_at_most(v.aval.size + 1, array.aval.size) for v in eqn.outvars)}
 
 
 def _with_reads_first(j: Jaxpr, write: Eqn, reads: set[Eqn]) -> Jaxpr:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var, dce, inlined, program_cache
+from xjax.core.symbolic.dims import is_at_most
 from xjax.ops.convert import convert_element_type_p
 from xjax.ops.dot import dot_general_p
 from xjax.ops.makers import accumulate_p
@@ -59,7 +60,8 @@ def without_products(body: ClosedJaxpr, num_consts: int, num_sums: int, num_carr
     for before, after in zip(sums, j.outvars, strict=False):
         product = _product(made, before, after)
         new = [] if product is None else [v for v in dict.fromkeys(product[0].invars) if v not in xs and v not in ys]
-        if product is None or not all(v in made for v in new) or sum(v.aval.size for v in new) > after.aval.size:
+        if product is None or not all(v in made for v in new) or not is_at_most(
+                sum(v.aval.size for v in new), after.aval.size):
             products.append(None)
             continue
         ys += new

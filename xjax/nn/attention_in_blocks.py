@@ -13,6 +13,7 @@ from typing import TypeVar
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.forms import limits
+from xjax.core.symbolic.dims import is_at_most, is_static
 from xjax.core.tree import tree_flatten, tree_map
 from xjax.runtime.devices import backend
 from xjax.transforms.remat import checkpoint
@@ -38,8 +39,9 @@ def in_blocks(attend: Callable[[slice, Rows, ArrayLike | None], PyTree], rows: R
     """
     (products, queries, keys), (before, after) = pairs, reach
     measured = limits("attention in blocks", backend.default_backend())
-    recomputes = measured is not None and products * queries * keys >= measured["recomputed"]
-    if measured is None or queries < measured["queries"] or not (recomputes or reach != ALL):
+    recomputes = measured is not None and is_at_most(int(measured["recomputed"]), products * queries * keys)
+    if measured is None or not is_static((queries, keys)) or queries < measured["queries"] or not (
+            recomputes or reach != ALL):
         return attend(slice(0, keys), rows, None)
     size, count = int(measured["block"]), int(measured["blocks_recomputed" if recomputes else "blocks"])
     length, parts = max(size, -(-queries // count)), []

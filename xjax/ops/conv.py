@@ -17,6 +17,7 @@ from xjax.core import dtypes
 from xjax.core.calls import constrained
 from xjax.core.errors import bad
 from xjax.core.primitive import Primitive
+from xjax.core.symbolic.dims import is_empty
 from xjax.core.types import ShapedArray, is_linear, typeof
 from xjax.ops.arrange import rev
 from xjax.ops.checks import ANY, check_kinds, check_same_dtype, static_int
@@ -175,7 +176,7 @@ def _kernel_cotangent(ct: ArrayLike, lhs: ArrayLike, rhs: ShapedArray, *, window
                       **rest) -> Array | np.ndarray:
     """Convolution of the operand with the cotangent, summed over the batch: batch and features change roles, and so
     do feature groups and batch groups."""
-    if not typeof(ct).size:
+    if is_empty(typeof(ct).shape):
         return zeros_of(rhs)
     sizes, window, out = _space(ct, typeof(lhs), rhs, dimension_numbers)
     swapped = ConvDimensionNumbers(*((spec[1], spec[0], *spec[2:]) for spec in dimension_numbers))

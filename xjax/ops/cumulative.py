@@ -11,7 +11,7 @@ import numpy as np
 from xjax.core.calls import name_function
 from xjax.core.hlo import Builder, Value, i64_array, i64_matrix
 from xjax.core.primitive import LINEAR, Primitive
-from xjax.core.symbolic.dims import is_symbolic_dim
+from xjax.core.symbolic.dims import is_empty, is_symbolic_dim
 from xjax.core.types import ShapedArray, Zero, number_of, typeof
 from xjax.ops.arrange import concatenate, rev
 from xjax.ops.checks import FLOAT, NOT_LINEAR, NUMBER, REAL, canonical_axis, check_kinds
@@ -61,7 +61,7 @@ def _window_lower(emit: str | Callable, init: Callable[[np.dtype], Any]) -> Call
         n, ndim = out.shape[axis], out.ndim
         if is_symbolic_dim(n):
             return _by_rows(b, x, axis, reverse, emit, init(out.dtype))
-        if n < 2 or not out.size:
+        if n < 2 or is_empty(out.shape):
             return x
         start = b.constant(init(out.dtype), ShapedArray((), out.dtype))
         window, padding = [1] * ndim, [[0, 0] for _ in range(ndim)]

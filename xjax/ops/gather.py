@@ -20,6 +20,7 @@ from xjax.core.hlo import Builder, Value, i64_array
 from xjax.core.jaxpr import Jaxpr
 from xjax.core.primitive import Missing, Primitive
 from xjax.core.staging import trace_to_jaxpr
+from xjax.core.symbolic.dims import is_empty
 from xjax.core.trace import Tracer
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
 from xjax.ops.arrange import batched_in_front
@@ -78,7 +79,7 @@ def gather(operand: ArrayLike, start_indices: ArrayLike, dimension_numbers: Gath
 
 def take_along(x: ArrayLike, index_vectors: ArrayLike, dimension: int) -> Array | np.ndarray:
     """Elements of `x` at positions along one axis; the positions are int[..., 1], and must be valid."""
-    if not typeof(x).size:                          # a slice of size 1 does not fit into an axis of size 0
+    if is_empty(typeof(x).shape):                       # a slice of size 1 does not fit into an axis of size 0
         return zeros_of(typeof(x).update(shape=typeof(index_vectors).shape[:-1]))
     others = tuple(d for d in range(typeof(x).ndim) if d != dimension)
     numbers = GatherDimensionNumbers((), (dimension,), (dimension,), others, others)
@@ -333,7 +334,7 @@ def _scatter_lower(emit: str | Callable | None) -> Callable:
     def lower(b: Builder, out: ShapedArray, x: Value, indices: Value, updates: Value, *, dimension_numbers,
               update_jaxpr, update_consts, indices_are_sorted, unique_indices, mode) -> Value:
         n = dimension_numbers
-        if not updates.aval.size or not x.aval.size:
+        if is_empty(updates.aval.shape) or is_empty(x.aval.shape):
             return x
         indices = wide_indices(b, indices)
         if mode is GatherScatterMode.CLIP and n.scatter_dims_to_operand_dims:
@@ -395,7 +396,7 @@ def gather_numbers(n: ScatterDimensionNumbers) -> GatherDimensionNumbers:
 def read_windows(x: ArrayLike, indices: ArrayLike, updates: ShapedArray, n: ScatterDimensionNumbers, *,
                  mode: GatherScatterMode, fill_value: ArrayLike | None = None) -> Array | np.ndarray:
     """The values of `x` in the windows that a scatter of `updates` writes."""
-    if not typeof(x).size:                          # a window does not fit into an axis of size 0
+    if is_empty(typeof(x).shape):                          # a window does not fit into an axis of size 0
         return zeros_of(updates.update(dtype=typeof(x).dtype))
     return gather(x, indices, gather_numbers(n), window_sizes(typeof(x), updates, n), mode=mode, fill_value=fill_value)
 

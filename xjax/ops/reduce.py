@@ -17,6 +17,7 @@ from xjax.core.calls import constrained, name_function
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, i64_array, tensor_type
 from xjax.core.primitive import ZERO, Primitive
+from xjax.core.symbolic.dims import is_static
 from xjax.core.types import ShapedArray, Zero, number_of, typeof
 from xjax.ops.checks import ANY, BITS, NOT_LINEAR, NUMBER, canonical_axes, canonical_axis, check_kinds
 from xjax.ops.compare import eq
@@ -97,7 +98,12 @@ def _extremum_lower(operation: str, sign: int) -> Callable:
         dtype = x.aval.dtype
         if dtypes.is_complex(dtype):
             return _complex_extremum(b, out, x, axes, sign)
-        return reduce_text(b, x, operation, extreme_value(dtype, -sign), axes)
+        best = reduce_text(b, x, operation, extreme_value(dtype, -sign), axes)
+        if is_static(x.aval.shape) or not dtypes.is_float(dtype):
+            return best
+        # XLA for CPUs loses NaN. The rule for CPUs depends on sizes, so it is not used for symbolic shapes.
+        has_nan = reduce_text(b, b.compare("NE", x, x), "stablehlo.or", False, axes)
+        return b.select(has_nan, b.constant(math.nan, out), best)
     return lower
 
 

@@ -229,7 +229,9 @@ def _starts(indices: Any, shape: tuple[int, ...], allow_negative: bool | Sequenc
         raise bad(caller, f"needs one start for each of the {len(shape)} axes, not {len(indices)}",
                   fix="pass 0 for the axes that are kept whole.")
     dtype = _start_dtype(indices, caller)
-    if dtypes.iinfo(dtype).max < max(shape, default=0) and not dtypes.is_unsigned(dtype) and any(allowed):
+    most = int(dtypes.iinfo(dtype).max)
+    too_small = any([n > most if type(n) is int else most < 2**31 - 1 for n in shape])
+    if too_small and not dtypes.is_unsigned(dtype) and any(allowed):
         dtype = np.dtype(np.int32)                  # a start from the end needs a dtype that holds the sizes
         indices = [i if type(i) is int else convert_element_type(i, dtype) for i in indices]
     return [_start(i, n, neg, dtype, caller) for i, n, neg in zip(indices, shape, allowed, strict=True)]

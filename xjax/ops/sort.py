@@ -12,7 +12,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import Primitive
-from xjax.core.symbolic.dims import is_above
+from xjax.core.symbolic.dims import is_above, is_empty
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops.arrange import batched_in_front, broadcasted_iota
 from xjax.ops.checks import ANY, NOT_LINEAR, canonical_axis, check_kinds, static_int
@@ -163,7 +163,7 @@ def _top_k_type(x, *, k, axis, is_stable=True):
 
 
 def _top_k_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, k, axis, is_stable=True) -> list[Value]:
-    if not outs[0].size:
+    if is_empty(outs[0].shape):
         return [b.constant(0, out) for out in outs]
     dtype, last = x.aval.dtype, x.aval.ndim - 1
     if dtypes.is_bool(dtype):

@@ -5,14 +5,17 @@ NaN is kept: a float extremum of a window with a NaN is NaN at every size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from xjax.core import dtypes
 from xjax.core.hlo import Builder, Value
 from xjax.core.lowering import lower_apart
 from xjax.core.primitive import LINEAR, Primitive
+from xjax.core.symbolic.dims import is_empty, is_static
 from xjax.core.types import ShapedArray, Zero, number_of, typeof
 from xjax.ops.checks import BOOL, NOT_LINEAR, NUMBER, REAL, check_kinds
 from xjax.ops.compare import ge_p, le_p
@@ -37,7 +40,7 @@ def _lower_by(operation: str, init: Callable[[np.dtype], Any], of_many: Callable
     """Windows with few elements are lowered element by element, others by `of_many`."""
     def lower(b: Builder, out: ShapedArray, x: Value, **params: Any) -> Value:
         window, start = Window(**params), b.constant(init(out.dtype), ShapedArray((), out.dtype))
-        if not out.size:
+        if is_empty(out.shape):
             return b.constant(0, out.strong())
         if window.has_at_most("elements", b.module.platform):
             def by_elements(b: Builder, x: Value, start: Value) -> Value:
@@ -73,6 +76,21 @@ reduce_window_sum_p = Primitive(
 
 # -- maximum and minimum ------------------------------------------------------------------------------------------
 
+def _keeping_nan(lower: Callable) -> Callable:
+    """Lowering of an extremum for symbolic shapes too: XLA's `reduce_window` for CPUs loses NaN.
+
+    For static shapes, the rule for CPUs keeps it.
+    """
+    def rule(b: Builder, out: ShapedArray, x: Value, **params: Any) -> Value:
+        best = lower(b, out, x, **params)
+        if is_static(x.aval.shape) or not dtypes.is_float(x.aval.dtype):
+            return best
+        flags, start = b.compare("NE", x, x), b.constant(False, ShapedArray((), np.dtype(np.bool_)))
+        has_nan = reduced_windows(b, out.update(dtype=start.aval.dtype), flags, "stablehlo.or", start, Window(**params))
+        return b.select(has_nan, b.constant(math.nan, out), best)
+    return rule
+
+
 def _extremum(name: str, operation: str, sign: int, select_prim: Primitive) -> Primitive:
     """Maximum (sign 1) or minimum (-1). Unlike in `reduce_max`, the first of equal elements gets the derivative."""
     def jvp(primals, tangents, **params):
@@ -85,7 +103,7 @@ def _extremum(name: str, operation: str, sign: int, select_prim: Primitive) -> P
     def init(dtype: np.dtype) -> Any:
         return extreme_value(dtype, -sign)
 
-    p = Primitive(name, type_rule=_type_rule(name, BOOL + REAL), lower=_lower_by(operation, init),
+    p = Primitive(name, type_rule=_type_rule(name, BOOL + REAL), lower=_keeping_nan(_lower_by(operation, init)),
                   lower_on={"cpu": _lower_by(operation, init, extrema_on_cpu)}, jvp=jvp, transpose=NOT_LINEAR,
                   batch=window_batch(lambda: p))
     return p

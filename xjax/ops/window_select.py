@@ -13,6 +13,7 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, i64_array, tensor_type
 from xjax.core.lowering import lower_apart
 from xjax.core.primitive import LINEAR, Primitive
+from xjax.core.symbolic.dims import is_empty
 from xjax.core.types import ShapedArray, number_of, typeof
 from xjax.ops.checks import FLOAT, check_kinds, check_same_dtype
 from xjax.ops.compare import comes_before, ge_p
@@ -53,7 +54,7 @@ def _gather_type(tangents, operand, *, select_prim, **params):
 
 def _gather_lower(b: Builder, out: ShapedArray, tangents: Value, operand: Value, *, select_prim, **params) -> Value:
     window = window_of(params)
-    if not out.size:
+    if is_empty(out.shape):
         return b.constant(0, out.strong())
     start, zero = start_of(b, select_prim, out.dtype), b.constant(0, ShapedArray((), out.dtype))
     best, *elements = emit_elements(b, operand, start, window)
@@ -103,7 +104,7 @@ def _scatter_type(source, operand, *, select_prim, **params):
 
 def _scatter_lower(b: Builder, out: ShapedArray, source: Value, operand: Value, *, select_prim, **params) -> Value:
     window = window_of(params)
-    if not source.aval.size:
+    if is_empty(source.aval.shape):
         return b.constant(0, out)
     start, zero = start_of(b, select_prim, out.dtype), b.constant(0, ShapedArray((), out.dtype))
     dilated = any(d != 1 for d in window.window_dilation)       # XLA's own operation has no dilation

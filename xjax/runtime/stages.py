@@ -198,6 +198,7 @@ class CompiledParts(NamedTuple):
     """The parts of a compiled program: its first arguments are the captured arrays `consts`."""
 
     executable: Executable
+    program: ClosedJaxpr
     arguments: tuple[Argument, ...]
     consts: list[Array]
 
@@ -357,8 +358,15 @@ class Compiled(_Stage):
         self._launcher = Launcher(self._executable, [to_array(c) for c in self._traced.consts], self.out_tree)
 
     def parts(self) -> CompiledParts:
-        """The executable, the arguments and the captured arrays."""
-        return CompiledParts(self._executable, self._arguments, [to_array(c) for c in self._traced.consts])
+        """The executable, the program, the arguments and the captured arrays."""
+        consts = [to_array(c) for c in self._traced.consts]
+        return CompiledParts(self._executable, self._traced.program, self._arguments, consts)
+
+    def compiled_again(self) -> xla.Executable:
+        """The loaded program, compiled by XLA: one that was loaded from bytes cannot be written to bytes again."""
+        module, device = program_module(self._traced.program, self.fun_name, self._places(), self._donated_operands(),
+                                        self._traced.out_shardings, len(self._traced.consts))
+        return xla.compile(device.client, module.text, [device], options=dict(self._options))
 
     def __call__(self, *args: object, **kwargs: object) -> PyTree:
         leaves, tree = flatten((args, kwargs))

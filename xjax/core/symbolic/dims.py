@@ -30,14 +30,20 @@ class Factor(NamedTuple):
     @property
     def order(self) -> tuple:
         """The key by which factors are sorted: variables first."""
-        return len(self.operands) > 0, str(self)
+        return self.size, str(self)
+
+    @property
+    def size(self) -> int:
+        """The number of operations and variables."""
+        return 1 + sum([x.size if type(x) is Dim else 1 for x in self.operands])
 
 
 Term = tuple[tuple[Factor, int], ...]           # factors with their powers, sorted; () for the constant term
 
 
 def _term_order(term: Term) -> tuple:
-    return -sum(power for _, power in term), [(f.order, -power) for f, power in term]
+    """The key by which terms are sorted: large ones first, as in JAX."""
+    return sum(f.size * power for f, power in term), [(f.order, power) for f, power in reversed(term)]
 
 
 class Dim:
@@ -45,7 +51,7 @@ class Dim:
 
     Operators are those of integers. ``a == b`` is False if the expressions differ, even if they could have the same
     value. ``a >= b`` raises InconclusiveDimensionOperation if it is not true or false for all values of the variables;
-    each variable is at least 1. Used as a number in a program, it becomes an int32.
+    each variable is at least 1. Used as a number in a program, it becomes an array of the default integer type.
 
     Attributes:
       terms: the terms with their coefficients, sorted.
@@ -55,7 +61,7 @@ class Dim:
     __slots__ = ("terms", "scope", "_hash")
 
     def __init__(self, terms: Mapping[Term, int], scope: Any):
-        self.terms = tuple(sorted(terms.items(), key=lambda item: _term_order(item[0])))
+        self.terms = tuple(sorted(terms.items(), key=lambda item: _term_order(item[0]), reverse=True))
         self.scope = scope
         self._hash = hash(self.terms)
 
@@ -176,6 +182,11 @@ class Dim:
     def __copy__(self) -> Dim:
         return self
 
+    @property
+    def size(self) -> int:
+        """The number of operations and variables."""
+        return sum([1 + sum([f.size * power for f, power in term]) for term, _ in self.terms])
+
     # -- values ----------------------------------------------------------------------------------------------------
 
     def bounds(self) -> tuple[float, float]:
@@ -259,9 +270,20 @@ def evaluate_shape(shape: Iterable[Size], values: Mapping[str, Any]) -> tuple:
     return tuple([evaluate(n, values) for n in shape])
 
 
+def is_at_most(x: Size, y: Size) -> bool:
+    """Whether ``x <= y`` for all values of dimension variables."""
+    difference = y - x
+    return difference.bounds()[0] >= 0 if type(difference) is Dim else difference >= 0
+
+
 def is_above(size: Size, limit: int) -> bool:
     """Whether a size is known to be above a limit of the implementation; symbolic sizes are below such limits."""
     return type(size) is int and size > limit
+
+
+def is_empty(shape: Iterable[Size]) -> bool:
+    """Whether a size is the number 0; symbolic sizes are treated as positive."""
+    return any([type(n) is int and n == 0 for n in shape])
 
 
 def is_static(shape: Iterable[Size]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.symbolic.dims import Dim, Factor, Size, Term, is_symbolic_dim, operation, variable
 from xjax.core.symbolic.value import dim_as_value_p
@@ -89,8 +90,8 @@ class SymbolicScope:
         return result
 
     def as_array(self, x: Dim) -> Any:
-        """The size as an array int32, weakly typed, in the program that is traced now."""
-        return dim_as_value_p.bind(dim=x)
+        """The size as an array of the default integer type, weakly typed, in the program that is traced now."""
+        return dim_as_value_p.bind(dim=x, dtype=dtypes.canonicalize_dtype(int))
 
     def __repr__(self) -> str:
         return f"SymbolicScope({[text for text, _, _ in self.constraints]})"
@@ -277,9 +278,9 @@ class _Parser:
         total = self._product()
         total = -total if negative else total
         while self._peek() in ("+", "-"):
-            sign = self._take("+") or -1
-            self._take("-")
-            total = total + self._product() * (1 if sign is True else -1)
+            sign = 1 if self._take("+") else -1
+            self._next += sign < 0
+            total = total + self._product() * sign
         return total
 
     def _product(self) -> Size:

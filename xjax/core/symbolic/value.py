@@ -14,14 +14,18 @@ if TYPE_CHECKING:
     from xjax.core.symbolic.dims import Dim
 
 
-def _type(*, dim: Dim) -> ShapedArray:
-    return ShapedArray((), np.int32, True)
+def _type(*, dim: Dim, dtype: np.dtype) -> ShapedArray:
+    return ShapedArray((), dtype, True)
 
 
-def _lower(b: Builder, out: ShapedArray, *, dim: Dim) -> Value:
-    return b.size(dim)
+def _lower(b: Builder, out: ShapedArray, *, dim: Dim, dtype: np.dtype) -> Value:
+    return b.convert(b.size(dim), dtype)
+
+
+def _batch(axis: object, args: tuple, bdims: tuple, **params: object):
+    return dim_as_value_p.bind(**params), None
 
 
 dim_as_value_p = Primitive(
-    "dim_as_value", type_rule=_type, lower=_lower, jvp=ZERO, transpose=Missing("a size is not linear in anything"),
-    batch=Missing("a size has no operands to batch"))
+    "dim_as_value", type_rule=_type, lower=_lower, jvp=ZERO, batch=_batch,
+    transpose=Missing("a size is not linear in anything"))
