@@ -27,7 +27,7 @@ MODULES = ["xjax", "xjax.numpy", "xjax.numpy.fft", "xjax.numpy.linalg", "xjax.la
            "xjax.experimental.checkify", "xjax.experimental.layout", "xjax.experimental.mesh_utils",
            "xjax.experimental.multihost_utils", "xjax.experimental.pjit", "xjax.experimental.serialize_executable",
            "xjax.experimental.shard_map", "xjax.experimental.sparse", "xjax.debug", "xjax.experimental", "xjax.export",
-           "xjax.ffi", "xjax.flatten_util", "xjax.image", "xjax.monitoring", "xjax.ref",
+           "xjax.ffi", "xjax.flatten_util", "xjax.image", "xjax.monitoring", "xjax.ref", "xjax.experimental.compute_on",
            "xjax.scipy.signal", "xjax.scipy.ndimage", "xjax.scipy.fft", "xjax.scipy.interpolate",
            "xjax.scipy.optimize", "xjax.scipy.integrate", "xjax.scipy.sparse.linalg", "xjax.experimental.ode",
            "xjax.scipy.cluster.vq", "xjax.scipy.spatial.transform", "xjax.scipy.stats", "xjax.scipy.stats.norm",

@@ -19,6 +19,7 @@ from xjax.core import errors
 from xjax.core.context import at_root
 from xjax.core.tree import flatten, is_tree_node
 from xjax.runtime.xla.programs import before_compile
+from xjax.runtime.xla.real_jax import xjax_is_jax
 
 HERE, COMPILER = __name__, "jax._src.compiler"
 
@@ -85,8 +86,12 @@ def backend_compile_and_load(backend: Any, *args: Any, **kwargs: Any) -> None:
     """Called before each compilation.  A library that forbids compilation replaces it in ``jax._src.compiler``."""
 
 
-before_compile.append(lambda client: sys.modules[COMPILER].backend_compile_and_load(client)
-                      if COMPILER in sys.modules else None)
+def _call_replacement(client: Any) -> None:
+    if xjax_is_jax() and COMPILER in sys.modules:
+        sys.modules[COMPILER].backend_compile_and_load(client)
+
+
+before_compile.append(_call_replacement)
 
 
 def register_exclusion(path: str) -> None:

@@ -26,8 +26,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.array_serialization": "arrays are saved by orbax or numpy.save",
     "xjax.experimental.buffer_callback": "XLA's buffers are not accessible: pure_callback passes arrays",
     "xjax.experimental.colocated_python": "for Pathways, a runtime for many hosts with TPUs",
-    "xjax.experimental.compilation_cache": "the options compilation_cache_dir and cache_compiled_functions do it",
-    "xjax.experimental.compute_on": "programs compute in the default memory of their device",
     "xjax.experimental.control_deps": _METADATA,
     "xjax.experimental.custom_partitioning": "the compiler's partitioner cannot be extended: use shard_map",
     "xjax.experimental.fused": _PRIMITIVE,
@@ -81,9 +79,7 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
             "vjp_from_lin", "vmap_rule"),
     },
     "xjax.experimental.jet": {
-        _PRESENT: ("ZeroSeries", "ZeroTerm", "def_comp", "def_deriv", "deflinear", "defzero", "deriv_prop", "fact",
-                   "jet2", "jet_fun", "jet_rules", "jet_subtrace", "linear_prop", "traceable", "zero_prop",
-                   "zero_series", "zero_term"),
+        _PRESENT: ("jet_fun", "jet_subtrace", "traceable"),
     },
     "xjax.experimental.layout": {
         "types do not contain layouts: with_layout_constraint sets the layout of a value": ("explicit_layout",),
@@ -150,7 +146,7 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
 
 # Names in these tables that only some versions of JAX have -> (since, until): version >= `since` and < `until`.
 VERSIONS: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.experimental.layout.explicit_layout",
+    **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.experimental.layout.explicit_layout", "xjax.ffi.abstract_token",
                      "xjax.lax.psum_scatter_start", "xjax.sharding.no_collectives", "xjax.experimental.overlap",
                      "xjax.experimental.thunky",
                      *[f"xjax.experimental.hijax.{name}" for name in (

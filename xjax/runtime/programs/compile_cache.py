@@ -165,6 +165,11 @@ def current_cache() -> CompileCache | None:
     return cache if cache.usable else None
 
 
+def reopen() -> None:
+    """Forget what is known of folders: whether they are usable, and the numbers of hits and misses."""
+    _open.cache_clear()
+
+
 @once
 def _open(directory: Path, max_bytes: int) -> CompileCache:
     return CompileCache(directory, max_bytes)
