@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -548,6 +550,30 @@ def test_loops_are_traced_once_with_captured_refs():
     for _ in range(3):
         lax.scan(body, 1.0, jnp.arange(4))
     assert len(traced) <= 2 and r[...].tolist() == (X + 3).tolist()     # the second: the carry's weak type
+
+
+def test_caches_do_not_keep_refs_alive():
+    def write(r):
+        r[0] = 1.0
+
+    def leave(r):
+        return None
+
+    def add(r):
+        r[...] += 1.0
+
+    step, kept = xjax.jit(add), []
+    for _ in range(3):
+        r = ref_of(xjax)
+        lax.cond(True, write, leave, r)
+        lax.scan(lambda c, row: (c, row.set(c)), 2.0, r)
+        xjax.vmap(add)(r)
+        step(r)
+        kept.append(weakref.ref(r))
+        assert r[...].tolist() == [4.0] * 4
+        del r
+    gc.collect()
+    assert [ref() for ref in kept] == [None] * 3
 
 
 def test_values_that_were_read_survive_later_calls():

@@ -95,7 +95,12 @@ class HiPrim:
         return self.expand(*args)
 
 
-HiPrimitive = VJPHiPrimitive = HiPrim                   # its names before JAX 0.12
+class HiPrimitive(HiPrim):
+    """The name of `HiPrim` before JAX 0.12, for operations with rules of their own."""
+
+
+class VJPHiPrimitive(HiPrim):
+    """The name of `HiPrim` before JAX 0.12, for operations with a reverse-mode rule."""
 
 
 def register_hitype(val_cls: type, typeof_fn: Callable[[Any], HiType]) -> None:
