@@ -55,7 +55,7 @@ class Recorder:
         self.state: dict[Kind, State] = {}
         self.observes = False               # whether the program reports to the host while it runs
         self.guarded: frozenset[Var] = frozenset()          # of the program that is evaluated; see `guards`
-        self.doubts: dict[Var, list[Any]] = {}
+        self.doubts: dict[Var, Any] = {}
 
     def fail_if(self, pred: ArrayLike, category: type, source: Source | None, static: tuple = (),
                 payload: Sequence[Any] = ()) -> None:
@@ -63,6 +63,10 @@ class Recorder:
         kind = Kind(category, tuple([typeof(x).strong() for x in payload]))
         code = select_n(pred, np.int32(NO_FAILURE), np.int32(len(self.sites)))
         self.sites.append(Site(kind, source, static))
+        self.add(kind, code, payload)
+
+    def add(self, kind: Kind, code: Any, payload: Sequence[Any]) -> None:
+        """Record a check whose site, if it failed, is `code`, else -1."""
         self._join(kind, (code, list(payload)))
 
     def include(self, kinds: Sequence[Kind], sites: Sequence[Site], leaves: Sequence[Any]) -> None:
