@@ -108,7 +108,7 @@ class Checked(NamedTuple):
     @property
     def active(self) -> bool:
         """Whether it makes any check."""
-        return bool(self.sites) or self.observes
+        return bool(self.kinds) or self.observes
 
     @property
     def count(self) -> int:

@@ -210,6 +210,11 @@ def user_location() -> Source | None:
     return None
 
 
+def is_of_xjax(file: str) -> bool:
+    """Whether a source file is one of xjax."""
+    return file.startswith(_OURS[0])
+
+
 def scope_of(source: Source | None) -> str:
     """The names of the scopes in a result of `user_location`: ``encoder/layer``; "" outside all."""
     return "" if source is None or len(source) == 2 else source[2]

@@ -12,6 +12,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
+import numpy as np
+
 from xjax.core.cache import Cache
 from xjax.core.calls import leave_boundary
 from xjax.core.config import config
@@ -119,6 +121,10 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
             try:
                 launcher = launchers.get(key)
             except TypeError:                   # an unhashable static value
+                if config.check and any(type(x) is np.ndarray and i in operands for i, x in enumerate(args)):
+                    # As one program: only there can a selection drop the values that a check would refuse.
+                    return launch(*[to_array(x) if type(x) is np.ndarray and i in operands else x
+                                    for i, x in enumerate(args)], **kwargs)
                 return fun(*args, **kwargs)
             if launcher is None:
                 launcher = launchers[key] = _compile(fun, launch.__name__, operands, args, kwargs)
