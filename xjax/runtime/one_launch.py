@@ -113,7 +113,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
                 elif x is not None and name in operands:
                     place = _place_of_number(x, args)
                     if place is None:
-                        return fun(*args, **kwargs)
+                        return fun(*args, **kwargs) if not config.check else _checked(launch, fun, operands, args, kwargs)
                     has_numbers = add_number(x, place, key, bufs) or has_numbers
                 else:
                     key += type(x), repr(x) if type(x) is float else x          # 0.0 == -0.0
@@ -121,10 +121,6 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
             try:
                 launcher = launchers.get(key)
             except TypeError:                   # an unhashable static value
-                if config.check and any(type(x) is np.ndarray and i in operands for i, x in enumerate(args)):
-                    # As one program: only there can a selection drop the values that a check would refuse.
-                    return launch(*[to_array(x) if type(x) is np.ndarray and i in operands else x
-                                    for i, x in enumerate(args)], **kwargs)
                 return fun(*args, **kwargs)
             if launcher is None:
                 launcher = launchers[key] = _compile(fun, launch.__name__, operands, args, kwargs)
@@ -151,6 +147,17 @@ def _with_arrays(fun: Callable, values: Sequence[Any], count: int, kwargs: dict,
     rest = iter(arrays)
     all_args = [next(rest) if type(x) is Array else x for x in values]
     return fun(*all_args[:count], **dict(zip(kwargs, all_args[count:], strict=True)))
+
+
+def _checked(launch: Callable, fun: Callable, operands: frozenset, args: tuple, kwargs: dict) -> PyTree:
+    """The call in checked mode, with its NumPy arrays as arrays.
+
+    So it is one program, and only there can a selection drop the values that a check would refuse.
+    """
+    values = [to_array(x) if type(x) is np.ndarray and i in operands else x for i, x in enumerate(args)]
+    if all(x is y for x, y in zip(values, args, strict=True)):
+        return fun(*args, **kwargs)
+    return launch(*values, **kwargs)
 
 
 def _place_of_number(x: Any, args: Sequence[Any]) -> Place | None:
