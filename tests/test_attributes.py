@@ -77,12 +77,12 @@ INTERNAL = {  # internal to JAX: mutable values, types with shardings, passes, l
     "PartitionSpec": "to_ct_spec to_lo to_tangent_spec",
     "NamedSharding": "check_compatible_aval has_addressable_devices replicated_axes",
     "SingleDeviceSharding": "check_compatible_aval has_addressable_devices",
-    "ShapeDtypeStruct": "format is_ref manual_axis_type",
+    "ShapeDtypeStruct": "is_ref manual_axis_type",
     "traced": "lojax out_avals",
-    "compiled": "call input_formats output_formats",
-    "closed program": "debug_info is_high",
-    "program": "debug_info is_high",
-    "equation": "ctx source_info",
+    "compiled": "call",
+    "closed program": "is_high",
+    "program": "is_high",
+    "equation": "ctx",
 }
 OF_ONE_VERSION = [current(table) for table in (
     {

@@ -48,7 +48,7 @@ def test_the_tables_are_of_modules_that_are_here():
     known = {f"{module}.{name}" for module, groups in LEFT_OUT.items() for names in groups.values() for name in names}
     assert set(VERSIONS) <= known | set(MODULES_LEFT_OUT)
     count = sum(len(names) for groups in LEFT_OUT.values() for names in groups.values())
-    assert count < 0.065 * sum(map(len, REFERENCE.values()))
+    assert count < 0.085 * sum(map(len, REFERENCE.values()))
 
 
 def test_names_that_jax_has_given_up_are_kept():

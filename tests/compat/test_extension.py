@@ -166,6 +166,24 @@ program, avals, consts = pe.trace_to_jaxpr_dynamic(wrap(lambda x, y: [jnp.sin(x)
 program, used = pe.dce_jaxpr(program, [False, True])
 show(used, len(program.eqns), [a.shape for a in avals], jax.core.eval_jaxpr(program, consts, jnp.ones(3))[0])
 """,
+    "types, symbolic zeros and traces of values": """
+aval, number = jax.typeof(jnp.ones((2, 3))), jax.typeof(1.0)
+show(*[str(aval.sharding.spec), aval.sharding.mesh.empty, aval.sharding.update(spec=aval.sharding.spec[1:]).spec[0]])
+row = jax.core.ShapedArray(shape=(3,), dtype=aval.dtype, sharding=aval.sharding.update(spec=aval.sharding.spec[1:]))
+show(row.shape, aval.update(shape=(4,), weak_type=True).weak_type, number.strip_weak_type().weak_type)
+show(aval.to_tangent_aval() == aval, jax.typeof(1).to_tangent_aval().dtype == jax.dtypes.float0)
+show(aval.str_short(short_dtypes=True), ad.Zero(aval).instantiate(), ad.Zero(number).instantiate().weak_type)
+show(jax.custom_derivatives.SymbolicZero.from_primal_value(jnp.ones(2)).shape)
+show(jax.jit(lambda x: x + 1).lower(1.0).compiler_ir(dialect="hlo").as_hlo_text().startswith("HloModule"))
+show(jax.jit(lambda x: x + 1)._cache_size())
+
+def check(x):
+    with jex_core.take_current_trace() as trace:
+        show(x._trace is trace, isinstance(x._trace, jax.core.Trace))
+    return x * 2.0
+
+jax.jit(check)(1.0), jax.grad(check)(1.0), jax.vmap(check)(jnp.ones(2)), jax.jvp(check, (1.0,), (1.0,))
+""",
     "an interpreter as a trace": """
 class Counter(jax.core.Trace):
     def __init__(self, parent):
@@ -193,6 +211,57 @@ states = []
 state = jex_core.get_opaque_trace_state
 jax.jit(lambda x: states.append(state()) or x)(1.0)
 show(state() == state(), states[0] == state())
+""",
+    "stax and optimizers": """
+from jax.example_libraries import optimizers, stax
+from jax.example_libraries.stax import Dense, Relu, randn
+init, apply = stax.serial(Dense(8), Relu, Dense(2), stax.LogSoftmax)
+shape, params = init(jax.random.key(0), (-1, 3))
+x, y = np.ones((4, 3), np.float32), np.eye(2, dtype=np.float32)[[0, 1, 0, 1]]
+loss = lambda params: -(apply(params, x) * y).sum(1).mean()
+opt_init, update, get = optimizers.adam(optimizers.exponential_decay(0.01, 10, 0.5))
+step = jax.jit(lambda i, state: update(i, jax.grad(loss)(get(state)), state))
+state = opt_init(params)
+for i in range(5):
+    state = step(i, state)
+show(shape, np.round(loss(params), 4), np.round(loss(get(state)), 4))
+""",
+    "generators": """
+import jax.extend.random as jer
+key = jax.random.key(3)
+for impl in (jer.threefry_prng_impl, jer.rbg_prng_impl, jer.unsafe_rbg_prng_impl):
+    keys = jer.random_seed(np.arange(3), impl)
+    show(impl.name, impl.tag, impl.key_shape, jax.random.key_data(keys), jax.random.bits(jer.seed_with_impl(impl, 5)))
+words = jax.random.key_data(key)
+impl = jer.threefry_prng_impl
+show(impl.seed(np.int32(7)), impl.fold_in(words, jnp.uint32(2)))
+show(impl.split(words, (2,)), impl.random_bits(words, 32, (3,)))
+show(jer.threefry_2x32((words[0], words[1]), np.arange(5, dtype=np.uint32)))
+show(jer.threefry_2x32((words[0], words[1]), np.arange(6, dtype=np.uint32).reshape(2, 3)))
+
+def draw(words, width, shape):
+    return (words[0] + jnp.arange(np.prod(shape), dtype=np.uint32)).reshape(shape).astype(f"uint{width}")
+
+mine = jer.define_prng_impl(
+    key_shape=(1,), seed=lambda x: jnp.asarray(x).astype(np.uint32)[None], random_bits=draw, name="mine", tag="m",
+    split=lambda words, shape: draw(words, 32, shape)[..., None] * 3, fold_in=lambda words, x: words ^ jnp.uint32(x))
+k = jax.random.key(7, impl=mine)
+show(jax.random.key_data(k), jax.random.bits(k, (3,)), jax.random.key_data(jax.random.split(k)))
+show(jax.jit(jax.random.bits)(jax.random.fold_in(k, 2)), jax.random.uniform(k, (2,)))
+show(jax.vmap(jax.random.bits)(jax.random.split(k, 3)), jax.random.key_data(jax.random.key(np.int32(4), impl=mine)))
+""",
+    "backends": """
+import jax.extend.backend as jeb
+client = jeb.get_backend()
+show(client.platform, jeb.get_backend("cpu") is client, jeb.get_backend(client) is client, list(jeb.backends())[-1:])
+show(jeb.get_default_device() == jax.devices()[0], len(client.devices()) == jax.device_count())
+jax.jit(lambda x: x + 1)(1.0)
+jeb.clear_in_memory_compilation_cache()
+cleared = []
+class Cache:
+    def cache_clear(self): cleared.append(1)
+jeb.register_backend_cache(Cache(), "mine")
+show(jax.jit(lambda x: x + 1)(1.0))
 """,
 }
 

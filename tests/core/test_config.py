@@ -47,7 +47,7 @@ def test_each_option_reads_under_both_names_and_is_documented(name):
     assert f"jax_{name} = " in repr(config)
 
 
-OWN = {"check", "cache_compiled_functions", "compiled_memory_limit"}
+OWN = {"cache_compiled_functions", "check", "compiled_memory_limit", "only_first_traces"}
 OTHER_DEFAULT = {"persistent_cache_min_compile_time_secs"}      # 0 here: quickly compiled operations are cached
 # JAX's options without the prefix jax_, for parts that xjax does not have, and the alias.
 LEFT_OUT = {"check_vma", "eager_constant_folding", "jax2tf_associative_scan_reductions",

@@ -35,7 +35,7 @@ WITHOUT = {
     ("nextafter", "jvp"): "no useful derivative",
     ("pmax", "jvp"): "no rule in JAX either",
     ("pmin", "jvp"): "no rule in JAX either",
-    ("pure_callback", "jvp"): "a Python function",
+    ("pure_callback", "jvp"): "a Python function", ("ffi_call", "jvp"): "a foreign function",
     ("random_unwrap", "lower"): "does not occur in lowered programs, in which keys are arrays of words",
     ("random_wrap", "lower"): "does not occur in lowered programs, in which keys are arrays of words",
     ("rng_uniform", "batch"): "no rule in JAX either",

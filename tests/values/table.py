@@ -62,6 +62,7 @@ _ELSEWHERE: dict[str, str] = {
     "tests/runtime/test_callbacks.py": """debug.callback debug.log debug.print debug.visualize_array_sharding
         debug.visualize_sharding effects_barrier experimental.io_callback""",
     "tests/runtime/test_jit.py": "make_jaxpr",
+    "tests/runtime/test_retraces.py": "no_retrace",
     "tests/runtime/test_mesh_context.py": "get_abstract_mesh get_mesh",
     "tests/runtime/test_pmap.py": "lax.pbroadcast",                    # JAX cannot map it
     "tests/runtime/test_placement.py": """copy_to_host_async host_count host_id host_ids live_arrays

@@ -323,6 +323,25 @@ transfer_guard_device_to_host = _manager("transfer_guard_device_to_host")
 transfer_guard_host_to_device = _manager("transfer_guard_host_to_device")
 
 
+def no_retrace(*, allow_first: bool = False) -> Override:
+    """For a ``with`` block, or as a decorator, in this thread: a jitted function that must be traced raises an error.
+
+    The error is the explanation of a `RetraceWarning`: the argument that changed, old -> new, and the remedy. So a
+    training loop after its first step is certain to compile nothing.
+
+    Args:
+      allow_first: functions that were not traced before may be traced, such as an evaluation after the first epoch.
+
+    Raises: RuntimeError, from calls in the block.
+
+    >>> step = xjax.jit(lambda x: x * 2)
+    >>> with xjax.no_retrace(allow_first=True):
+    ...     print(step(1.0))
+    2.0
+    """
+    return Override("only_first_traces" if allow_first else "no_tracing", True)
+
+
 def cpu_device_count(environ: Mapping[str, str] = os.environ) -> int:
     """The number of CPU devices to create: the option, else ``XLA_FLAGS``, else 1.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_MUTABLE = "mutable arrays are not in scope: pass arrays in and return them"
+_MUTABLE = "programs have the values of refs as inputs and results, not the refs"
 _SHARDED_TYPES = ("types do not contain shardings here: the compiler chooses them, from the shardings of the arguments "
                   "and with_sharding_constraint; for manual code use shard_map")
 _INTERNAL = "part of JAX's private extension surface"
@@ -14,6 +14,7 @@ _TPU = "for TPU kernels only"
 _ASYNC = "asynchronous collectives are for GPUs and TPUs: the compiler overlaps collectives with other work itself"
 _KERNELS = "kernels for GPUs and TPUs are not in scope: operations are lowered to XLA"
 _METADATA = "hints to the compiler's scheduler have no effect on CPUs"
+_BCOO = "the only sparse format is BCOO, for any number of dimensions; xnn.CSR is a matrix by rows"
 _PRESENT = "here it is a detail of the implementation"
 
 # Whole modules -> reason. Their submodules are left out too.
@@ -25,15 +26,11 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.array_serialization": "arrays are saved by orbax or numpy.save",
     "xjax.experimental.buffer_callback": "XLA's buffers are not accessible: pure_callback passes arrays",
     "xjax.experimental.colocated_python": "for Pathways, a runtime for many hosts with TPUs",
-    "xjax.experimental.compilation_cache": "the options compilation_cache_dir and cache_compiled_functions do it",
-    "xjax.experimental.compute_on": "programs compute in the default memory of their device",
     "xjax.experimental.control_deps": _METADATA,
     "xjax.experimental.custom_partitioning": "the compiler's partitioner cannot be extended: use shard_map",
     "xjax.experimental.fused": _PRIMITIVE,
-    "xjax.experimental.hijax": _INTERNAL,
     "xjax.experimental.jax2tf": "there is no converter to TensorFlow",
     "xjax.experimental.key_reuse": "the option debug_key_reuse and checks of keys are not part of types",
-    "xjax.experimental.layout": "the compiler chooses the layouts of arrays",
     "xjax.experimental.mosaic": _KERNELS,
     "xjax.experimental.overlap": _METADATA,
     "xjax.experimental.pallas": _KERNELS,
@@ -42,29 +39,25 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.rnn": "it needs cuDNN: use lax.scan over a cell",
     "xjax.experimental.roofline": "jit(f).lower(x).compile().cost_analysis() counts operations and bytes",
     "xjax.experimental.scheduling_groups": _METADATA,
-    "xjax.experimental.serialize_executable": "the cache on disk stores compiled programs",
     "xjax.experimental.shard_alike": "the compiler chooses shardings: set them by with_sharding_constraint",
     "xjax.experimental.source_mapper": _INTERNAL,
-    "xjax.experimental.sparse": "xnn.CSR is the sparse matrix, with a gradient of its own",
+    **{f"xjax.experimental.sparse.{name}": "a file of JAX's implementation: its public names are in "
+       "xjax.experimental.sparse" for name in ("ad", "api", "bcoo", "random", "test_util", "transform", "util")},
+    **{f"xjax.experimental.sparse.{name}": _BCOO for name in ("bcsr", "coo", "csr")},
+    "xjax.experimental.sparse.linalg": "scipy.sparse.linalg has solvers for functions, such as lambda x: m @ x",
     "xjax.experimental.thunky": _KERNELS,
     "xjax.experimental.topologies": "programs are compiled for existing devices only",
     "xjax.experimental.transfer": "collectives pass arrays between processes",
     "xjax.experimental.xla_metadata": _METADATA,
-    "xjax.export": "programs are not saved and loaded: `jit(f).lower(x).as_text()` is the program as text",
     "xjax.extend": _INTERNAL,
-    "xjax.ffi": "foreign functions of XLA cannot be called: use pure_callback",
     "xjax.interpreters": _INTERNAL,
     "xjax.lib": _INTERNAL,
-    "xjax.monitoring": "xjax logs its work to the logger `xjax`: see the options log_compiles and "
-                       "explain_cache_misses",
-    "xjax.ref": _MUTABLE,
     "xjax.tools": "jit(f).lower(x).as_text() is the program as text",
 }
 
 # module -> reason -> names
 LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     "xjax": {
-        _MUTABLE: ("Ref", "new_ref", "empty_ref", "free_ref", "freeze", "ds"),
         "`shard_map(f, axis_names={axis})` with specs is the same": ("smap",),
         "XLA's flag sets it: compiler_options={'xla_backend_optimization_level': 1}": ("CompilerEffortLevel",),
         _INTERNAL: ("ad", "make_user_context"),
@@ -72,19 +65,24 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "xjax.core": {
         _PRIMITIVE: ("AbstractValue", "ParamDict", "Value", "eval_context"),
-        "shapes are not symbolic": ("max_dim", "min_dim"),
     },
     "xjax.errors": {
-        "shapes are not symbolic": ("InconclusiveDimensionOperation",),
         _PRIMITIVE: ("JaxprTypeError",),
     },
     "xjax.experimental": {
         _INTERNAL: ("EArray", "cur_qdd", "primal_tangent_dtype"),
     },
+    "xjax.experimental.hijax": {
+        "values of hijax types are not traced: register a pytree": (
+            "AvalMutableQDD", "AvalQDD", "GradAccum", "NullAccum", "RefAccum", "ValAccum", "bdims_at_front",
+            "control_flow_allowed_effects", "jvp_from_lin", "linearize_from_jvp", "unmap_avals", "vjp_from_jvp",
+            "vjp_from_lin", "vmap_rule"),
+    },
     "xjax.experimental.jet": {
-        _PRESENT: ("ZeroSeries", "ZeroTerm", "def_comp", "def_deriv", "deflinear", "defzero", "deriv_prop", "fact",
-                   "jet2", "jet_fun", "jet_rules", "jet_subtrace", "linear_prop", "traceable", "zero_prop",
-                   "zero_series", "zero_term"),
+        _PRESENT: ("jet_fun", "jet_subtrace", "traceable"),
+    },
+    "xjax.experimental.layout": {
+        "types do not contain layouts: with_layout_constraint sets the layout of a value": ("explicit_layout",),
     },
     "xjax.experimental.mesh_utils": {
         "meshes over slices of TPUs": ("create_hybrid_device_mesh", "device_kind_handler_dict"),
@@ -102,10 +100,29 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
                    "mean_error_ratio", "optimal_step_size", "ravel_first_arg", "ravel_first_arg_", "runge_kutta_step",
                    "zip"),
     },
+    "xjax.experimental.sparse": {
+        _BCOO: ("BCSR", "COO", "CSC", "CSR", "bcsr_broadcast_in_dim", "bcsr_concatenate", "bcsr_dot_general",
+                "bcsr_extract", "bcsr_fromdense", "bcsr_sum_duplicates", "bcsr_todense", "coo_fromdense", "coo_matmat",
+                "coo_matvec", "coo_todense", "csr_fromdense", "csr_matmat", "csr_matvec", "csr_todense"),
+        _PRIMITIVE: tuple(f"{name}_p" for name in (
+            "bcoo_dot_general", "bcoo_dot_general_sampled", "bcoo_extract", "bcoo_fromdense", "bcoo_sort_indices",
+            "bcoo_spdot_general", "bcoo_sum_duplicates", "bcoo_todense", "bcoo_transpose", "bcsr_dot_general",
+            "bcsr_extract", "bcsr_fromdense", "bcsr_todense", "coo_fromdense", "coo_matmat", "coo_matvec",
+            "coo_todense", "csr_fromdense", "csr_matmat", "csr_matvec", "csr_todense")),
+        "functions of the dense array, or of m.data, have these derivatives": ("jacfwd", "jacobian", "jacrev"),
+        "functions of the entries compute it: see m.data and m.indices": (
+            "bcoo_conv_general_dilated", "bcoo_dot_general_sampled", "bcoo_extract", "bcoo_gather", "random_bcoo"),
+    },
     "xjax.debug": {
         "the compiler chooses shardings after tracing: read x.sharding of a result, or output_shardings of a compiled "
         "function": ("inspect_array_sharding",),
         _PRIMITIVE: ("DebugEffect", "OrderedDebugEffect"),
+    },
+    "xjax.ffi": {
+        "rules written with MLIR's bindings are for JAX's extension surface: they are in jax.ffi under install_as_jax":
+            ("build_ffi_lowering_function", "ffi_lowering"),
+        _TOKENS: ("abstract_token",),
+        "jaxlib does not have it any more: register_ffi_type": ("register_ffi_type_id",),
     },
     "xjax.lax": {
         _MUTABLE: ("dce_sink", "dce_sink_p"),
@@ -129,10 +146,15 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
 
 # Names in these tables that only some versions of JAX have -> (since, until): version >= `since` and < `until`.
 VERSIONS: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.lax.psum_scatter_start",
-                     "xjax.sharding.no_collectives", "xjax.experimental.overlap", "xjax.experimental.thunky"),
+    **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.experimental.layout.explicit_layout", "xjax.ffi.abstract_token",
+                     "xjax.lax.psum_scatter_start", "xjax.sharding.no_collectives", "xjax.experimental.overlap",
+                     "xjax.experimental.thunky",
+                     *[f"xjax.experimental.hijax.{name}" for name in (
+                         "GradAccum", "NullAccum", "RefAccum", "ValAccum", "bdims_at_front", "jvp_from_lin",
+                         "linearize_from_jvp", "unmap_avals", "vjp_from_jvp", "vjp_from_lin", "vmap_rule")]),
                     ("0.12", "")),
     **dict.fromkeys(("xjax.lax.dce_sink_p", "xjax.lax.precv", "xjax.lax.psend", "xjax.experimental.cur_qdd",
+                     "xjax.experimental.hijax.AvalMutableQDD", "xjax.experimental.hijax.AvalQDD",
                      "xjax.experimental.ode.ravel_first_arg_", "xjax.experimental.control_deps",
                      "xjax.experimental.shard_alike", "xjax.cloud_tpu_init"), ("", "0.12")),
 }

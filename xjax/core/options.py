@@ -159,6 +159,7 @@ _TABLE = (
            traced=True),
     Option("disable_most_optimizations", "bool", False, "compile faster, but to slower programs", traced=True),
     Option("no_tracing", "bool", False, "a jitted function that must be traced raises RuntimeError", block=True),
+    Option("only_first_traces", "bool", False, "a jitted function that must be traced again raises RuntimeError"),
     Option("no_execution", "bool", False, "running an operation or a program raises RuntimeError", block=True,
            traced=True),
     Option("compiled_memory_limit", "int", 256 << 20,

@@ -175,4 +175,7 @@ def _velocity(trace: JetTrace, u: Coefficients) -> ArrayLike | Zero:
     first, *others = [scaled(c, k) for k, c in enumerate(u[1:], start=1)]
     return trace.join([instantiate(first), *others])
 
-__getattr__ = attributes_of(__name__)
+# The names for rules of other operations, imported on first access.
+__getattr__ = attributes_of(__name__, {name: ("xjax.experimental.jet_extensions", name) for name in (
+    "ZeroSeries", "ZeroTerm", "def_comp", "def_deriv", "deflinear", "defzero", "deriv_prop", "fact", "jet2",
+    "jet_rules", "linear_prop", "zero_prop", "zero_series", "zero_term")})

@@ -254,8 +254,13 @@ RULES: dict[str, Rule] = {
 }
 
 
+OWN: dict[Primitive, Rule] = {}         # rules that programs set; see `jet_extensions`
+
+
 def rule_of(p: Primitive) -> Rule | None:
     """The rule of an operation; None if its derivative is to be used instead."""
+    if p in OWN:
+        return OWN[p]
     by_name = RULES.get(p.name)
     if by_name is not None:
         return by_name

@@ -27,7 +27,7 @@ from xjax.runtime.placement.sharding import Sharding
 from xjax.transforms.batching import place_axis
 from xjax.typing import ArrayLike, PyTree
 
-_VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
+VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
 
 def pure_callback(callback: Callable, result_shape_dtypes: PyTree, *args: PyTree, sharding: Sharding | None = None,
@@ -55,9 +55,9 @@ def pure_callback(callback: Callable, result_shape_dtypes: PyTree, *args: PyTree
     >>> f(jnp.arange(3.0)).tolist()
     [0.0, 1.0, 3.0]
     """
-    if vmap_method not in _VMAP_METHODS:
+    if vmap_method not in VMAP_METHODS:
         raise bad("pure_callback", "there is no such vmap_method", given={"vmap_method": repr(vmap_method)},
-                  fix=f"pass one of {', '.join(map(repr, _VMAP_METHODS[:-1]))}.", exc=ValueError)
+                  fix=f"pass one of {', '.join(map(repr, VMAP_METHODS[:-1]))}.", exc=ValueError)
     if "vectorized" in kwargs:
         raise bad("pure_callback", "`vectorized` does not exist any more",
                   fix="pass vmap_method='legacy_vectorized' for True, vmap_method='sequential' for False.")

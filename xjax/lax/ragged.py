@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xjax.core.calls import constrained
 from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.ops.arrange import broadcasted_iota
@@ -52,7 +53,8 @@ _MATRICES = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 
 
 def ragged_dot(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, precision: PrecisionLike = None,
-               preferred_element_type: DTypeLike | None = None, group_offset: None = None) -> Array:
+               preferred_element_type: DTypeLike | None = None, group_offset: None = None,
+               out_sharding: object = None) -> Array:
     """Matrix product in which each group of consecutive rows of `lhs` is multiplied with its own matrix.
 
     Args:
@@ -65,12 +67,16 @@ def ragged_dot(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, precision
     >>> ragged_dot(jnp.ones((3, 1)), jnp.array([[[2.0]], [[5.0]]]), jnp.array([1, 2])).tolist()
     [[2.0], [5.0], [5.0]]
     """
+    if out_sharding is not None:
+        y = ragged_dot(lhs, rhs, group_sizes, precision, preferred_element_type, group_offset)
+        return constrained("lax.ragged_dot", y, out_sharding)
     return ragged_dot_general(lhs, rhs, group_sizes, _MATRICES, precision, preferred_element_type, group_offset)
 
 
 def ragged_dot_general(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike,
                        ragged_dot_dimension_numbers: RaggedDotDimensionNumbers, precision: PrecisionLike = None,
-                       preferred_element_type: DTypeLike | None = None, group_offset: None = None) -> Array:
+                       preferred_element_type: DTypeLike | None = None, group_offset: None = None,
+                       out_sharding: object = None) -> Array:
     """`dot_general` with one axis of `lhs` that is divided into groups of consecutive entries. The axis may be
 
     - free: each group is multiplied with its part of `rhs`, which has an axis of groups;
@@ -82,6 +88,10 @@ def ragged_dot_general(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike,
         the same kind.
     Raises: TypeError if axes or sizes do not match.
     """
+    if out_sharding is not None:
+        y = ragged_dot_general(lhs, rhs, group_sizes, ragged_dot_dimension_numbers, precision, preferred_element_type,
+                               group_offset)
+        return constrained("lax.ragged_dot_general", y, out_sharding)
     numbers = ragged_dot_dimension_numbers
     sizes, axis, kind = _check(lhs, rhs, group_sizes, numbers, group_offset)
     (l_contract, r_contract), (l_batch, r_batch) = numbers.dot_dimension_numbers

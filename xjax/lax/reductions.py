@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.calls import flatten_function, function_name
+from xjax.core.calls import constrained, flatten_function, function_name
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, i64_array
 from xjax.core.jaxpr import ClosedJaxpr
@@ -56,7 +56,8 @@ from xjax.transforms.trace_cache import remember
 from xjax.typing import PyTree
 
 
-def reduce(operands: PyTree, init_values: PyTree, computation: Callable, dimensions: Sequence[int]) -> PyTree:
+def reduce(operands: PyTree, init_values: PyTree, computation: Callable, dimensions: Sequence[int],
+           out_sharding: object = None) -> PyTree:
     """Reduction of an array, or of a tree of arrays together, over `dimensions`, by any function of two values.
 
     Args:
@@ -71,6 +72,8 @@ def reduce(operands: PyTree, init_values: PyTree, computation: Callable, dimensi
     >>> reduce(x, np.int32(0), lambda x, y: x | y, (1,))
     Array([3, 7], dtype=int32)
     """
+    if out_sharding is not None:
+        return constrained("lax.reduce", reduce(operands, init_values, computation, dimensions), out_sharding)
     caller = "lax.reduce"
     leaves, inits, tree, avals = _arguments(caller, operands, init_values, computation)
     axes = canonical_axes(dimensions, avals[0].ndim, caller, "dimensions")

@@ -15,6 +15,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax, random
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.errors import bad, check_choice
 from xjax.core.public import attributes_of
 from xjax.ops.checks import static_int
@@ -34,8 +35,12 @@ Axes = int | Sequence[int]
 class Initializer(Protocol):
     """A function that makes the initial value of a weight."""
 
-    def __call__(self, key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None) -> Array:
-        """An array of this shape (dtype None: the initializer's own, else the default float)."""
+    def __call__(self, key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None,
+                 out_sharding: object = None) -> Array:
+        """An array of this shape (dtype None: the initializer's own, else the default float).
+
+        Args: out_sharding: a NamedSharding, or a PartitionSpec over the mesh, to which the array is constrained.
+        """
         ...
 
 
@@ -45,19 +50,25 @@ def _float(dtype: DTypeLike | None) -> np.dtype:
 
 # -- constants ----------------------------------------------------------------------------------------------------
 
-def zeros(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None) -> Array:
+def zeros(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: object = None) -> Array:
     """An array of zeros; the key is not used."""
+    if out_sharding is not None:
+        return constrained("nn.initializers.zeros", zeros(key, shape, dtype), out_sharding)
     return jnp.zeros(shape, _float(dtype))
 
 
-def ones(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None) -> Array:
+def ones(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: object = None) -> Array:
     """An array of ones; the key is not used."""
+    if out_sharding is not None:
+        return constrained("nn.initializers.ones", ones(key, shape, dtype), out_sharding)
     return jnp.ones(shape, _float(dtype))
 
 
 def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     """Arrays filled with `value`, which broadcasts to the shape."""
-    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype) -> Array:
+    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype, out_sharding: object = None) -> Array:
+        if out_sharding is not None:
+            return constrained("nn.initializers", init(key, shape, dtype), out_sharding)
         return jnp.full(shape, value, _float(dtype))
 
     return init
@@ -67,7 +78,10 @@ def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
 
 def _scaled(draw: Callable, scale: ArrayLike, default: DTypeLike | None) -> Initializer:
     """Numbers drawn by `draw(key, shape, dtype)`, times `scale`."""
-    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = default) -> Array:
+    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = default,
+             out_sharding: object = None) -> Array:
+        if out_sharding is not None:
+            return constrained("nn.initializers", init(key, shape, dtype), out_sharding)
         dtype = _float(dtype)
         return draw(key, shape, dtype) * jnp.asarray(scale, dtype)
 
@@ -81,7 +95,9 @@ def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initiali
 
 def normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     """Normal numbers with mean 0 and this standard deviation."""
-    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype) -> Array:
+    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype, out_sharding: object = None) -> Array:
+        if out_sharding is not None:
+            return constrained("nn.initializers", init(key, shape, dtype), out_sharding)
         dtype = _float(dtype)
         return _scaled_normal(key, shape, dtype, jnp.asarray(stddev, dtype))
 
@@ -123,7 +139,9 @@ def variance_scaling(scale: ArrayLike, mode: str, distribution: str, in_axis: Ax
     for name, value, choices in (("mode", mode, _FANS), ("distribution", distribution, _DRAWS)):
         check_choice("nn.initializers.variance_scaling", name, value, choices)
 
-    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype) -> Array:
+    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype, out_sharding: object = None) -> Array:
+        if out_sharding is not None:
+            return constrained("nn.initializers", init(key, shape, dtype), out_sharding)
         shape = tuple(static_int(n, "shape", "nn.initializers") for n in shape)
         dtype = _float(dtype)
         n = _FANS[mode](*_fans(shape, in_axis, out_axis, batch_axis))
@@ -228,7 +246,9 @@ def orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike |
     >>> np.allclose(w.T @ w, np.eye(2), atol=1e-6)
     True
     """
-    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype) -> Array:
+    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype, out_sharding: object = None) -> Array:
+        if out_sharding is not None:
+            return constrained("nn.initializers", init(key, shape, dtype), out_sharding)
         dtype = _float(dtype)
         if len(shape) < 2:
             raise bad("nn.initializers.orthogonal", f"a weight with {len(shape)} axes is not a matrix",
@@ -251,7 +271,9 @@ def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DType
 
     Raises: ValueError (by the initializer) for another shape.
     """
-    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype) -> Array:
+    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype, out_sharding: object = None) -> Array:
+        if out_sharding is not None:
+            return constrained("nn.initializers", init(key, shape, dtype), out_sharding)
         dtype = _float(dtype)
         *window, n_in, n_out = shape
         if len(window) not in (1, 2, 3) or n_in > n_out:

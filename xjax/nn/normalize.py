@@ -12,6 +12,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.dtypes import accumulator_dtype
 from xjax.core.errors import check_choice, warn
 from xjax.nn.logsumexp import Axis, exponent_shift
@@ -117,13 +118,16 @@ def _standardize(x: Array, mean: Array | None, variance: Array | None, epsilon: 
     return jnp.subtract(x, mean) * lax.rsqrt(variance + epsilon)
 
 
-def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1) -> Array:
+def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1,
+            out_sharding: object = None) -> Array:
     """Integers as vectors with a single 1: ``y[..., c] = (x[...] == c)``; classes out of range give zeros.
 
     Args:
       x: int[...]; num_classes: static int; dtype: of the result, default float.
       axis: position of the axis of classes in the result.
     """
+    if out_sharding is not None:
+        return constrained("nn.one_hot", one_hot(x, num_classes, dtype=dtype, axis=axis), out_sharding)
     num_classes = static_int(num_classes, "num_classes", "nn.one_hot")
     x = jnp.asarray(x)
     if not dtypes.is_int(x.dtype):

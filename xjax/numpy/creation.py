@@ -9,11 +9,13 @@ from typing import Any, Literal, Protocol, overload
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad
 from xjax.core.key_types import KeyType
 from xjax.core.promotion import lattice_join, promote_types
 from xjax.core.staging import StagingTrace
+from xjax.core.symbolic.dims import Dim, is_symbolic_dim, max_dim
 from xjax.core.trace import Tracer, static_value_error
 from xjax.core.tree import tree_map
 from xjax.core.types import ShapedArray, converted, number_of, type_of_numbers
@@ -67,7 +69,7 @@ class SupportsShape(Protocol):
 # -- from values --------------------------------------------------------------------------------------------------
 
 def array(object: ArrayLike | Sequence[Any], dtype: DTypeLike | None = None, copy: bool = True, order: str | None = "K",
-          ndmin: int = 0, *, device: Device | Sharding | None = None) -> Array:
+          ndmin: int = 0, *, device: Device | Sharding | None = None, out_sharding: object = None) -> Array:
     """An array from a number, an array, or nested lists and tuples of these.
 
     Args:
@@ -81,6 +83,8 @@ def array(object: ArrayLike | Sequence[Any], dtype: DTypeLike | None = None, cop
     >>> array([[1, 2], [3, 4]]).shape
     (2, 2)
     """
+    if out_sharding is not None:
+        return constrained("numpy.array", array(object, dtype, copy, order, ndmin, device=device), out_sharding)
     caller = "numpy.array"
     if order not in (None, "K", "A", "C"):
         raise bad(caller, f"order {order!r} is not supported", fix="leave it out; use transpose for another order.",
@@ -98,11 +102,13 @@ def array(object: ArrayLike | Sequence[Any], dtype: DTypeLike | None = None, cop
 
 
 def asarray(a: ArrayLike | Sequence[Any], dtype: DTypeLike | None = None, order: str | None = None, *,
-            copy: bool | None = None, device: Device | Sharding | None = None) -> Array:
+            copy: bool | None = None, device: Device | Sharding | None = None, out_sharding: object = None) -> Array:
     """`array(a)`, but an array of the right dtype is returned itself.
 
     Raises: ValueError with ``copy=False`` if a copy is needed.
     """
+    if out_sharding is not None:
+        return constrained("numpy.asarray", asarray(a, dtype, order, copy=copy, device=device), out_sharding)
     if copy is False and not (hasattr(a, "aval") and (dtype is None or a.dtype == as_dtype(dtype, "numpy.asarray"))):
         raise bad("numpy.asarray", "copy=False, but the value has to be copied to a device",
                   given={"a": repr(a)[:80]}, fix="pass copy=None.", exc=ValueError)
@@ -283,24 +289,35 @@ def _filled(caller: str, shape: ShapeLike, value: ArrayLike, dtype: np.dtype, de
     return _put(out, device)
 
 
-def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None) -> Array:
+def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None,
+          out_sharding: object = None) -> Array:
     """Array of zeros; the dtype is float by default."""
+    if out_sharding is not None:
+        return constrained("numpy.zeros", zeros(shape, dtype, device=device), out_sharding)
     return _filled("numpy.zeros", shape, 0, as_dtype(float if dtype is None else dtype, "numpy.zeros"), device)
 
 
-def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None) -> Array:
+def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None,
+         out_sharding: object = None) -> Array:
     """Array of ones; the dtype is float by default."""
+    if out_sharding is not None:
+        return constrained("numpy.ones", ones(shape, dtype, device=device), out_sharding)
     return _filled("numpy.ones", shape, 1, as_dtype(float if dtype is None else dtype, "numpy.ones"), device)
 
 
-def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None) -> Array:
+def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None,
+          out_sharding: object = None) -> Array:
     """Array of zeros, since arrays are always initialized; the dtype is float by default."""
+    if out_sharding is not None:
+        return constrained("numpy.empty", empty(shape, dtype, device=device), out_sharding)
     return _filled("numpy.empty", shape, 0, as_dtype(float if dtype is None else dtype, "numpy.empty"), device)
 
 
 def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
-         device: Device | Sharding | None = None) -> Array:
+         device: Device | Sharding | None = None, out_sharding: object = None) -> Array:
     """Array with every element `fill_value` (which broadcasts to `shape`); the dtype is that of the value."""
+    if out_sharding is not None:
+        return constrained("numpy.full", full(shape, fill_value, dtype, device=device), out_sharding)
     caller = "numpy.full"
     if dtype is not None and type(fill_value) is int:       # of any size
         return _filled(caller, shape, fill_value, as_dtype(dtype, caller), device)
@@ -316,7 +333,9 @@ def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None
 
 def _like(name: str, value: int) -> Callable[..., Array]:
     def make(a: ArrayLike | SupportsShape, dtype: DTypeLike | None = None, shape: ShapeLike | None = None, *,
-             device: Device | Sharding | None = None) -> Array:
+             device: Device | Sharding | None = None, out_sharding: object = None) -> Array:
+        if out_sharding is not None:
+            return constrained(f"numpy.{name}", make(a, dtype, shape, device=device), out_sharding)
         return _filled_like(f"numpy.{name}", a, value, dtype, shape, device)
 
     make.__name__ = make.__qualname__ = name
@@ -352,8 +371,11 @@ def empty_like(prototype: ArrayLike | SupportsShape, dtype: DTypeLike | None = N
 
 
 def full_like(a: ArrayLike | SupportsShape, fill_value: ArrayLike, dtype: DTypeLike | None = None,
-              shape: ShapeLike | None = None, *, device: Device | Sharding | None = None) -> Array:
+              shape: ShapeLike | None = None, *, device: Device | Sharding | None = None,
+              out_sharding: object = None) -> Array:
     """Array with every element `fill_value`, with the shape, dtype and placement of `a`, unless others are given."""
+    if out_sharding is not None:
+        return constrained("numpy.full_like", full_like(a, fill_value, dtype, shape, device=device), out_sharding)
     caller = "numpy.full_like"
     if np.ndim(fill_value) == 0 and not hasattr(fill_value, "aval"):
         return _filled_like(caller, a, fill_value, dtype, shape, device)
@@ -367,7 +389,8 @@ def full_like(a: ArrayLike | SupportsShape, fill_value: ArrayLike, dtype: DTypeL
 # -- ranges -------------------------------------------------------------------------------------------------------
 
 def arange(start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | None = None,
-           dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None) -> Array:
+           dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None,
+           out_sharding: object = None) -> Array:
     """The numbers start, start + step, ... below `stop`; with one argument from 0.
 
     Args: start, stop, step: real numbers, static.
@@ -377,6 +400,8 @@ def arange(start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | No
     >>> arange(3), arange(1, 2, 0.25).shape
     (Array([0, 1, 2], dtype=int32), (4,))
     """
+    if out_sharding is not None:
+        return constrained("numpy.arange", arange(start, stop, step, dtype, device=device), out_sharding)
     caller = "numpy.arange"
     first = None if stop is None or start is None else _host_number(caller, "start", start)
     end = _host_number(caller, "stop", start if stop is None else stop)
@@ -386,14 +411,15 @@ def arange(start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | No
         raise bad(caller, "complex numbers have no order", given={"start": first, "stop": end, "step": by},
                   fix="pass real numbers, with dtype=complex for a complex result.", exc=ValueError)
     if dtype is None:
-        dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(caller, v) for v in numbers)])[0]
+        typical = [0 if is_symbolic_dim(v) else v for v in numbers]
+        dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(caller, v) for v in typical)])[0]
     dtype = as_dtype(dtype, caller)
     first = 0 if first is None else first
     by = 1 if by is None else by
     if by == 0:
         raise bad(caller, "the step is 0", given={"start": first, "stop": end}, fix="pass a step that is not 0.",
                   exc=ValueError)
-    size = max(0, math.ceil((end - first) / by))
+    size = _steps(first, end, by)
     if first == 0 and by == 1 and not dtypes.is_complex(dtype):
         out = iota(dtype, size)
     else:
@@ -401,8 +427,16 @@ def arange(start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | No
     return _put(out, device)
 
 
+def _steps(start: Any, stop: Any, step: Any) -> Any:
+    """The number of elements of a range."""
+    if not is_symbolic_dim(stop - start):
+        return max(0, math.ceil((stop - start) / step))
+    return max_dim(-((start - stop) // static_int(step, "step", "numpy.arange")), 0)
+
+
 def _range(caller: str, start: float | np.generic, step: float | np.generic, size: int, dtype: np.dtype) -> Array:
-    if dtypes.is_int(dtype) and not (isinstance(start, (int, np.integer)) and isinstance(step, (int, np.integer))):
+    whole = (int, np.integer, Dim)
+    if dtypes.is_int(dtype) and not (isinstance(start, whole) and isinstance(step, whole)):
         start, step = int(start), int(start + step) - int(start)        # as NumPy: the first two numbers are truncated
     steps = mul(cast(caller, step, dtype), iota(dtype, size)) if step != 1 else iota(dtype, size)
     return add(cast(caller, start, dtype), steps)
@@ -410,7 +444,7 @@ def _range(caller: str, start: float | np.generic, step: float | np.generic, siz
 
 def _host_number(caller: str, name: str, x: ArrayLike) -> Any:
     """A Python or NumPy number from an argument that the result's shape depends on."""
-    if isinstance(x, (*_NUMBERS, np.generic)):
+    if isinstance(x, (*_NUMBERS, np.generic, Dim)):
         return x
     if isinstance(x, Tracer) and x.concrete() is None:
         raise static_value_error(caller, name, x)

@@ -178,7 +178,7 @@ def _read_known(x: AnyArray, aval: ShapedArray, parts: Sequence[Part]) -> AnyArr
 def _finish_slices(x: AnyArray, parts: Sequence[Part]) -> AnyArray:
     """A sliced array with spans of negative step reversed, the axes of single positions dropped, new axes added."""
     spans = [p for p in parts if type(p) is not New]
-    backwards = [p.axis for p in spans if type(p) is Span and p.step < 0 and p.size > 1]
+    backwards = [p.axis for p in spans if type(p) is Span and p.step < 0 and not (type(p.size) is int and p.size < 2)]
     x = rev(x, backwards) if backwards else x
     x = squeeze(x, [p.axis for p in spans if type(p) is not Span])
     return expand_dims(x, _new_axes(parts))

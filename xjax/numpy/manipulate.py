@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.errors import ConcretizationTypeError, bad
 from xjax.core.trace import Tracer
 from xjax.numpy.composed import remainder
@@ -32,7 +33,8 @@ from xjax.typing import Array, ArrayLike, ShapeLike
 
 # -- shape --------------------------------------------------------------------------------------------------------
 
-def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
+def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None,
+            out_sharding: object = None) -> Array:
     """`a` in another shape of the same size; one size may be -1: it follows from the others.
 
     Args: order: "C" reads and writes rows first, "F" columns first.
@@ -41,6 +43,8 @@ def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | No
     >>> reshape(np.arange(6), (2, -1)).shape
     (2, 3)
     """
+    if out_sharding is not None:
+        return constrained("numpy.reshape", reshape(a, shape, order, copy=copy), out_sharding)
     caller = "numpy.reshape"
     a = to_array_like(caller, a)
     sizes = _complete_shape(caller, a, shape)
@@ -71,8 +75,10 @@ def _complete_shape(caller: str, a: Array, shape: ShapeLike) -> tuple[int, ...]:
 
 
 @one_launch
-def ravel(a: ArrayLike, order: str = "C") -> Array:
+def ravel(a: ArrayLike, order: str = "C", *, out_sharding: object = None) -> Array:
     """All elements of `a` as a vector."""
+    if out_sharding is not None:
+        return constrained("numpy.ravel", ravel(a, order), out_sharding)
     a = to_array_like("numpy.ravel", a)
     if order == "F":
         return reshape(a, (a.size,), order)
@@ -327,7 +333,7 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
 
 
 def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
-           total_repeat_length: int | None = None) -> Array:
+           total_repeat_length: int | None = None, out_sharding: object = None) -> Array:
     """`a` with each element repeated along an axis (default: flattened).
 
     Args:
@@ -335,6 +341,9 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
       total_repeat_length: size of the result's axis, needed if `repeats` is traced: longer results are truncated,
         shorter ones are filled with the last element.
     """
+    if out_sharding is not None:
+        y = repeat(a, repeats, axis, total_repeat_length=total_repeat_length)
+        return constrained("numpy.repeat", y, out_sharding)
     caller = "numpy.repeat"
     a = to_array_like(caller, a)
     if axis is None:

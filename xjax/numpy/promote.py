@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, overload
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.config import config, numpy_dtype_promotion, numpy_rank_promotion
 from xjax.core.errors import TypePromotionError, bad, warn
 from xjax.core.promotion import lattice_join
@@ -348,7 +349,7 @@ def check_ranks(caller: str, shapes: Sequence[tuple[int, ...]]) -> None:
     warn(str(error))
 
 
-def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
+def broadcast_to(array: ArrayLike, shape: ShapeLike, *, out_sharding: object = None) -> Array:
     """`array` repeated to `shape`, by NumPy's rule.
 
     Raises: ValueError if the shapes do not fit.
@@ -356,6 +357,8 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
     >>> broadcast_to(np.arange(3), (2, 3)).shape
     (2, 3)
     """
+    if out_sharding is not None:
+        return constrained("numpy.broadcast_to", broadcast_to(array, shape), out_sharding)
     array = array_like("numpy.broadcast_to", array)
     caller = "numpy.broadcast_to"
     sizes = (shape,) if isinstance(shape, int) or is_single(shape) else shape

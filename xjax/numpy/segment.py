@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.errors import bad
 from xjax.core.trace import known_value
 from xjax.core.types import ShapedArray, converted, typeof
@@ -39,7 +40,10 @@ def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], float],
 
     def apply(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
               indices_are_sorted: bool = False, unique_indices: bool = False, bucket_size: int | None = None,
-              mode: str | GatherScatterMode | None = None) -> Array:
+              mode: str | GatherScatterMode | None = None, out_sharding: object = None) -> Array:
+        if out_sharding is not None:
+            y = apply(data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)
+            return constrained(f"ops.{name}", y, out_sharding)
         data, segment_ids = _array(data), _array(segment_ids)
         _check(caller, data.aval, segment_ids.aval)
         count = _number_of_segments(caller, segment_ids, num_segments)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import LINEAR, ZERO, Primitive
@@ -294,8 +295,10 @@ def iota(dtype: DTypeLike, size: int) -> Array:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Array:
+def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int, *, out_sharding: object = None) -> Array:
     """Array of `shape` in which each element is its own index along the axis `dimension`."""
+    if out_sharding is not None:
+        return constrained("lax.broadcasted_iota", broadcasted_iota(dtype, shape, dimension), out_sharding)
     caller = "lax.broadcasted_iota"
     shape = tuple(static_int(n, "shape", caller) for n in shape)
     return iota_p.bind(dtype=dtypes.user_dtype(dtype, caller), shape=shape,
@@ -328,8 +331,10 @@ iota_p = Primitive("iota", type_rule=_iota_type, lower=_iota_lower, jvp=ZERO, tr
                    batch=_nullary_batch(lambda: iota_p))
 
 
-def empty(shape: Sequence[int], dtype: DTypeLike) -> Array:
+def empty(shape: Sequence[int], dtype: DTypeLike, *, out_sharding: object = None) -> Array:
     """An array to be overwritten; its elements are undefined (zero in this implementation)."""
+    if out_sharding is not None:
+        return constrained("lax.empty", empty(shape, dtype), out_sharding)
     caller = "lax.empty"
     shape = (shape,) if not np.iterable(shape) else shape
     return empty_p.bind(shape=tuple(static_int(n, "shape", caller) for n in shape),

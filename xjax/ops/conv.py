@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.errors import bad
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, is_linear, typeof
@@ -50,7 +51,7 @@ def conv_general_dilated(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequenc
                          rhs_dilation: Sequence[int] | None = None,
                          dimension_numbers: ConvGeneralDilatedDimensionNumbers = None, feature_group_count: int = 1,
                          batch_group_count: int = 1, precision: PrecisionLike = None,
-                         preferred_element_type: DTypeLike | None = None) -> Array:
+                         preferred_element_type: DTypeLike | None = None, out_sharding: object = None) -> Array:
     """Convolution over any number of spatial axes (without flipping the kernel: a cross-correlation).
 
     Args:
@@ -68,6 +69,10 @@ def conv_general_dilated(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequenc
     >>> conv_general_dilated(x.reshape(1, 1, 5), k.reshape(1, 1, 3), (1,), "VALID")
     Array([[[-2., -2., -2.]]], dtype=float32)
     """
+    if out_sharding is not None:
+        y = conv_general_dilated(lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers,
+                                 feature_group_count, batch_group_count, precision, preferred_element_type)
+        return constrained("lax.conv_general_dilated", y, out_sharding)
     where, x, k = "lax.conv_general_dilated", typeof(lhs), typeof(rhs)
     numbers = conv_dimension_numbers(x.shape, k.shape, dimension_numbers)
     rank = max(x.ndim - 2, 0)

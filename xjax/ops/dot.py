@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.config import config
 from xjax.core.errors import bad, did_you_mean
 from xjax.core.hlo import Builder, Value, element_type
@@ -172,7 +173,7 @@ def _check_preset(preset: DotAlgorithmPreset, operands: Sequence[str]) -> None:
 # -- dot_general --------------------------------------------------------------------------------------------------
 
 def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: DotDimensionNumbers, precision: PrecisionLike = None,
-                preferred_element_type: DTypeLike | None = None) -> Array:
+                preferred_element_type: DTypeLike | None = None, *, out_sharding: object = None) -> Array:
     """Sum of products over the contracted axes, for each index of the batch axes.
 
     Args:
@@ -183,6 +184,9 @@ def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: DotDimensionN
     Returns: array with the batch axes, then the other axes of lhs, then the other axes of rhs.
     Raises: TypeError if contracted or batch axes differ in number or size.
     """
+    if out_sharding is not None:
+        y = dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
+        return constrained("lax.dot_general", y, out_sharding)
     lhs, rhs = match_scalars(lhs, rhs)
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     where, ndims = "lax.dot_general", (typeof(lhs).ndim, typeof(rhs).ndim)
@@ -307,11 +311,16 @@ dot_general_p = Primitive("dot_general", type_rule=_dot_type, lower=_dot_lower, 
 # -- short forms --------------------------------------------------------------------------------------------------
 
 def dot(lhs: ArrayLike, rhs: ArrayLike, *, dimension_numbers: DotDimensionNumbers | None = None,
-        precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None) -> Array:
+        precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None,
+        out_sharding: object = None) -> Array:
     """Product of vectors and matrices, or `dot_general` if `dimension_numbers` are given.
 
     Args: lhs: any[n] or any[m, n]; rhs: any[n] or any[n, k].
     """
+    if out_sharding is not None:
+        y = dot(lhs, rhs, dimension_numbers=dimension_numbers, precision=precision,
+                preferred_element_type=preferred_element_type)
+        return constrained("lax.dot", y, out_sharding)
     x, y = typeof(lhs), typeof(rhs)
     if dimension_numbers is None:
         if x.ndim not in (1, 2) or y.ndim not in (1, 2):

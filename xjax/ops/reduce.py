@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.calls import name_function
+from xjax.core.calls import constrained, name_function
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, i64_array, tensor_type
 from xjax.core.primitive import ZERO, Primitive
@@ -39,7 +39,9 @@ _BOOL = np.dtype(bool)
 
 def reduction(p: Primitive, doc: str) -> Callable[..., Array]:
     """The public function of a reduction."""
-    def apply(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    def apply(operand: ArrayLike, axes: Sequence[int], *, out_sharding: object = None) -> Array:
+        if out_sharding is not None:
+            return constrained(f"lax.{p.name}", apply(operand, axes), out_sharding)
         axes = canonical_axes(axes, typeof(operand).ndim, f"lax.{p.name}", "axes")
         return operand if not axes and isinstance(operand, Array) else p.bind(operand, axes=axes)
 

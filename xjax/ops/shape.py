@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
@@ -25,7 +26,7 @@ def _shape(shape: Any, caller: str) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)) and not hasattr(shape, "__iter__"):
         shape = (shape,)
     sizes = tuple([n if type(n) is int else static_int(n, "shape", caller) for n in shape])
-    if sizes and min(sizes) < 0:
+    if any([n < 0 for n in sizes]):
         raise bad(caller, "shapes must have sizes >= 0", given={"shape": str(sizes)}, fix="pass sizes >= 0.",
                   exc=ValueError)
     return sizes
@@ -38,13 +39,16 @@ def after_batch(bdim: int, axes: Sequence[int]) -> tuple[int, ...]:
 
 # -- broadcast_in_dim ---------------------------------------------------------------------------------------------
 
-def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
+def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int],
+                     *, out_sharding: object = None) -> Array:
     """Array of `shape` in which axis `broadcast_dimensions[i]` repeats axis i of `operand`.
 
     Args:
       operand: any[...]; an axis of size 1 expands.
       broadcast_dimensions: strictly increasing, one for each axis of `operand`.
     """
+    if out_sharding is not None:
+        return constrained("lax.broadcast_in_dim", broadcast_in_dim(operand, shape, broadcast_dimensions), out_sharding)
     shape = _shape(shape, "lax.broadcast_in_dim")
     dims = tuple(broadcast_dimensions)
     if typeof(operand).shape == shape and dims == tuple(range(len(shape))) and isinstance(operand, Array):
@@ -85,8 +89,10 @@ broadcast_in_dim_p = Primitive(
     jvp=LINEAR, transpose=_broadcast_transpose, batch=_broadcast_batch, fusible=True)
 
 
-def broadcast(operand: ArrayLike, sizes: Sequence[int]) -> Array:
+def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: object = None) -> Array:
     """`operand` repeated along new leading axes of the given sizes."""
+    if out_sharding is not None:
+        return constrained("lax.broadcast", broadcast(operand, sizes), out_sharding)
     sizes = _shape(sizes, "lax.broadcast")
     shape = sizes + typeof(operand).shape
     return broadcast_in_dim(operand, shape, range(len(sizes), len(shape)))
@@ -109,8 +115,10 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 # -- reduce_sum ---------------------------------------------------------------------------------------------------
 
-def reduce_sum(operand: ArrayLike, axes: Sequence[int]) -> Array:
+def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: object = None) -> Array:
     """Sum over `axes`, which are removed. The dtype is kept; the sum of no elements is 0."""
+    if out_sharding is not None:
+        return constrained("lax.reduce_sum", reduce_sum(operand, axes), out_sharding)
     aval = typeof(operand)
     axes = canonical_axes(axes, aval.ndim, "lax.reduce_sum", "axes")
     if not config.allow_f16_reductions and dtypes.accumulator_dtype(aval.dtype) != aval.dtype:
@@ -146,8 +154,11 @@ reduce_sum_p = Primitive("reduce_sum", type_rule=_reduce_sum_type, lower=_reduce
 
 # -- reshape ------------------------------------------------------------------------------------------------------
 
-def reshape(operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Array:
+def reshape(operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None,
+            *, out_sharding: object = None) -> Array:
     """`operand` in another shape of the same size, in row-major order; transposed first if `dimensions` is given."""
+    if out_sharding is not None:
+        return constrained("lax.reshape", reshape(operand, new_sizes, dimensions), out_sharding)
     new_sizes = _shape(new_sizes, "lax.reshape")
     if dimensions is not None:
         operand = transpose(operand, dimensions)

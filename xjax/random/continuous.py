@@ -12,6 +12,7 @@ import numpy as np
 
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.types import typeof
@@ -23,7 +24,7 @@ from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
 # -- uniform ------------------------------------------------------------------------------------------------------
 
 def uniform(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None, minval: ArrayLike = 0.,
-            maxval: ArrayLike = 1.) -> Array:
+            maxval: ArrayLike = 1., *, out_sharding: object = None) -> Array:
     """Numbers of the uniform distribution on [minval, maxval).
 
     Args:
@@ -32,6 +33,8 @@ def uniform(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = N
       minval, maxval: numbers or arrays that broadcast to `shape`.
     Raises: ValueError if they do not broadcast, or the dtype is not a float.
     """
+    if out_sharding is not None:
+        return constrained("random.uniform", uniform(key, shape, dtype, minval, maxval), out_sharding)
     key = check_key("uniform", key)
     dtype = check_dtype("uniform", dtype, "f")
     _check_width("uniform", dtype)
@@ -72,12 +75,15 @@ def _literal_between(low: ArrayLike, high: ArrayLike, shape: tuple[int, ...], dt
 
 # -- normal -------------------------------------------------------------------------------------------------------
 
-def normal(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
+def normal(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None,
+           *, out_sharding: object = None) -> Array:
     """Numbers of the standard normal distribution.
 
     Args: key: a random key; shape: that of the result; dtype: float, or complex with variance 1/2 in each part; default
       float32, with jax_enable_x64 float64.
     """
+    if out_sharding is not None:
+        return constrained("random.normal", normal(key, shape, dtype), out_sharding)
     key = check_key("normal", key)
     dtype = check_dtype("normal", dtype, "fc")
     if dtypes.is_float(dtype):
@@ -107,11 +113,13 @@ def two_keys(key: PRNGKey) -> tuple[Array, Array]:
 
 
 def truncated_normal(key: PRNGKey, lower: ArrayLike, upper: ArrayLike, shape: Sequence[int] | None = None,
-                     dtype: DTypeLike | None = None) -> Array:
+                     dtype: DTypeLike | None = None, *, out_sharding: object = None) -> Array:
     """Numbers of the standard normal distribution, truncated to the open interval (lower, upper).
 
     Args: lower, upper: numbers or arrays that broadcast to `shape` (None: their common shape); dtype: float.
     """
+    if out_sharding is not None:
+        return constrained("random.truncated_normal", truncated_normal(key, lower, upper, shape, dtype), out_sharding)
     key = check_key("truncated_normal", key)
     dtype = check_dtype("truncated_normal", dtype, "f")
     _check_width("truncated_normal", dtype)
@@ -141,8 +149,11 @@ def _by_formula(caller: str, formula: Callable[..., Any], key: PRNGKey, shape: A
     return compiled(formula, check_shape(caller, shape), dtype)(key)
 
 
-def exponential(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
+def exponential(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None,
+                *, out_sharding: object = None) -> Array:
     """Numbers of the exponential distribution with mean 1."""
+    if out_sharding is not None:
+        return constrained("random.exponential", exponential(key, shape, dtype), out_sharding)
     return _by_formula("exponential", exponential_floats, key, shape, dtype)
 
 
@@ -151,8 +162,11 @@ def exponential_floats(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) ->
     return lax.neg(lax.log1p(lax.neg(unit_floats(shape, dtype, key))))
 
 
-def cauchy(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
+def cauchy(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None,
+           *, out_sharding: object = None) -> Array:
     """Numbers of the standard Cauchy distribution."""
+    if out_sharding is not None:
+        return constrained("random.cauchy", cauchy(key, shape, dtype), out_sharding)
     return _by_formula("cauchy", _cauchy, key, shape, dtype)
 
 
@@ -161,8 +175,11 @@ def _cauchy(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     return lax.tan(lax.mul(dtype.type(np.pi), lax.sub(u, dtype.type(0.5))))
 
 
-def laplace(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
+def laplace(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None,
+            *, out_sharding: object = None) -> Array:
     """Numbers of the Laplace distribution with mean 0 and scale 1."""
+    if out_sharding is not None:
+        return constrained("random.laplace", laplace(key, shape, dtype), out_sharding)
     return _by_formula("laplace", _laplace, key, shape, dtype)
 
 
@@ -171,8 +188,11 @@ def _laplace(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u))))
 
 
-def logistic(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
+def logistic(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None,
+             *, out_sharding: object = None) -> Array:
     """Numbers of the standard logistic distribution."""
+    if out_sharding is not None:
+        return constrained("random.logistic", logistic(key, shape, dtype), out_sharding)
     return _by_formula("logistic", _logistic, key, shape, dtype)
 
 
@@ -181,12 +201,15 @@ def _logistic(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     return lax.sub(lax.log(u), lax.log1p(lax.neg(u)))
 
 
-def gumbel(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None, mode: str | None = None) -> Array:
+def gumbel(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None, mode: str | None = None,
+           *, out_sharding: object = None) -> Array:
     """Numbers of the standard Gumbel distribution.
 
     Args: mode: "low" draws one float for each number; "high" draws two, for larger numbers in the tail; None: "low", or
       "high" with jax_high_dynamic_range_gumbel.
     """
+    if out_sharding is not None:
+        return constrained("random.gumbel", gumbel(key, shape, dtype, mode), out_sharding)
     return _by_formula("gumbel", gumbel_formula(mode), key, shape, dtype)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.promote import promote_inexact
@@ -38,7 +39,7 @@ _MOST = int(np.iinfo(np.int32).max)         # the largest possible limit of roun
 # -- poisson ------------------------------------------------------------------------------------------------------
 
 def poisson(key: PRNGKey, lam: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, *,
-            method: str = "exact") -> Array:
+            method: str = "exact", out_sharding: object = None) -> Array:
     """Counts of the Poisson distribution with mean `lam`.
 
     Args: lam: number or array >= 0 that broadcasts to `shape` (None: its shape), used in single precision; dtype: an
@@ -48,6 +49,8 @@ def poisson(key: PRNGKey, lam: ArrayLike, shape: Sequence[int] | None = None, dt
     >>> poisson(random.PRNGKey(0), 3.0, (5,)).dtype
     dtype('int32')
     """
+    if out_sharding is not None:
+        return constrained("random.poisson", poisson(key, lam, shape, dtype, method=method), out_sharding)
     check_method("poisson", method)
     key = check_key("poisson", key)
     dtype = check_dtype("poisson", dtype, "i", default=int)

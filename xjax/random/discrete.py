@@ -10,6 +10,7 @@ import numpy as np
 
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.errors import bad, check_choice
 from xjax.core.types import converted, typeof
 from xjax.ops.checks import canonical_axis
@@ -22,13 +23,16 @@ from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
 
 # -- bernoulli ----------------------------------------------------------------------------------------------------
 
-def bernoulli(key: PRNGKey, p: ArrayLike = 0.5, shape: Sequence[int] | None = None, mode: str = "low") -> Array:
+def bernoulli(key: PRNGKey, p: ArrayLike = 0.5, shape: Sequence[int] | None = None, mode: str = "low",
+              *, out_sharding: object = None) -> Array:
     """Bools that are true with probability `p`.
 
     Args:
       p: float[...] that broadcasts to `shape` (None: the shape of p).
       mode: "low" compares p with one random float, "high" with two, for p near the resolution of floats.
     """
+    if out_sharding is not None:
+        return constrained("random.bernoulli", bernoulli(key, p, shape, mode), out_sharding)
     key = check_key("bernoulli", key)
     aval = typeof(p)
     if not dtypes.is_float(aval.dtype):
@@ -55,8 +59,11 @@ def _of_rank(x: Array, rank: int) -> Array:
     return lax.broadcast_to_rank(x, rank) if np.ndim(x) else x
 
 
-def rademacher(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
+def rademacher(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None,
+               *, out_sharding: object = None) -> Array:
     """Signs: -1 or 1, each with probability 1/2, as numbers of `dtype` (default int)."""
+    if out_sharding is not None:
+        return constrained("random.rademacher", rademacher(key, shape, dtype), out_sharding)
     key = check_key("rademacher", key)
     dtype = dtypes.canonicalize_dtype(int) if dtype is None else dtypes.user_dtype(dtype, "random.rademacher")
     return compiled(signs, check_shape("rademacher", shape), dtype)(key)
@@ -74,7 +81,7 @@ def signs(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
 # -- randint ------------------------------------------------------------------------------------------------------
 
 def randint(key: PRNGKey, shape: Sequence[int], minval: ArrayLike, maxval: ArrayLike,
-            dtype: DTypeLike | None = None) -> Array:
+            dtype: DTypeLike | None = None, *, out_sharding: object = None) -> Array:
     """Integers of the uniform distribution on [minval, maxval); minval where maxval <= minval.
 
     Unless the range is a power of 2, small numbers are more likely, by a relative difference of about range / 2**64
@@ -83,6 +90,8 @@ def randint(key: PRNGKey, shape: Sequence[int], minval: ArrayLike, maxval: Array
     Args: minval, maxval: integers or arrays that broadcast to `shape`; maxval may be the largest number of `dtype` plus
       1. dtype: an integer dtype, default int32, with jax_enable_x64 int64.
     """
+    if out_sharding is not None:
+        return constrained("random.randint", randint(key, shape, minval, maxval, dtype), out_sharding)
     key = check_key("randint", key)
     dtype = check_dtype("randint", dtype, "i", exc=TypeError, default=int)
     shape = common_shape("randint", check_shape("randint", shape), minval, maxval)
@@ -137,7 +146,7 @@ def _clipped(x: Array, dtype: np.dtype) -> Array:
 # -- categorical --------------------------------------------------------------------------------------------------
 
 def categorical(key: PRNGKey, logits: ArrayLike, axis: int = -1, shape: Sequence[int] | None = None,
-                replace: bool = True, mode: str | None = None) -> Array:
+                replace: bool = True, mode: str | None = None, *, out_sharding: object = None) -> Array:
     """Indices of categories, drawn with probabilities ``softmax(logits, axis)``.
 
     Args:
@@ -147,6 +156,8 @@ def categorical(key: PRNGKey, logits: ArrayLike, axis: int = -1, shape: Sequence
       mode: as in `gumbel`.
     Returns: integers of the default dtype.
     """
+    if out_sharding is not None:
+        return constrained("random.categorical", categorical(key, logits, axis, shape, replace, mode), out_sharding)
     key, logits = check_key("categorical", key), converted(logits)
     aval = typeof(logits)
     dtype = check_dtype("categorical", aval.dtype, "f")

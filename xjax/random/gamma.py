@@ -17,6 +17,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.errors import bad
 from xjax.core.key_types import is_key
 from xjax.core.types import ShapedArray, Zero, typeof
@@ -121,7 +122,7 @@ random_gamma_p = key_operation("random_gamma", _samples, _type_rule, _batch, _jv
 # -- gamma, and its quotients and powers ----------------------------------------------------------------------------
 
 def gamma(key: PRNGKey, a: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, *,
-          method: str = "exact") -> Array:
+          method: str = "exact", out_sharding: object = None) -> Array:
     """Numbers of the gamma distribution with scale 1; differentiable in its shape `a`.
 
     Args: a: number or array > 0 that broadcasts to `shape` (None: its shape); dtype: float, default float32, with
@@ -130,13 +131,17 @@ def gamma(key: PRNGKey, a: ArrayLike, shape: Sequence[int] | None = None, dtype:
     >>> gamma(random.PRNGKey(0), 2.0, (3,)).shape
     (3,)
     """
+    if out_sharding is not None:
+        return constrained("random.gamma", gamma(key, a, shape, dtype, method=method), out_sharding)
     check_method("gamma", method)
     return _draw_gamma("gamma", False, key, a, shape, dtype)
 
 
 def loggamma(key: PRNGKey, a: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, *,
-             method: str = "exact") -> Array:
+             method: str = "exact", out_sharding: object = None) -> Array:
     """Logarithms of numbers of the gamma distribution; finite also for small `a`, where the numbers underflow to 0."""
+    if out_sharding is not None:
+        return constrained("random.loggamma", loggamma(key, a, shape, dtype, method=method), out_sharding)
     check_method("loggamma", method)
     return _draw_gamma("loggamma", True, key, a, shape, dtype)
 
@@ -154,8 +159,10 @@ def gamma_floats(shape: tuple[int, ...], dtype: np.dtype, log_space: bool, key: 
 
 
 def chisquare(key: PRNGKey, df: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, *,
-              method: str = "exact") -> Array:
+              method: str = "exact", out_sharding: object = None) -> Array:
     """Numbers of the chi-squared distribution with `df` degrees of freedom."""
+    if out_sharding is not None:
+        return constrained("random.chisquare", chisquare(key, df, shape, dtype, method=method), out_sharding)
     check_method("chisquare", method)
     return draw("chisquare", _chisquare, key, shape, dtype, df)
 
@@ -166,8 +173,10 @@ def _chisquare(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, df: Array)
 
 
 def f(key: PRNGKey, dfnum: ArrayLike, dfden: ArrayLike, shape: Sequence[int] | None = None,
-      dtype: DTypeLike | None = None) -> Array:
+      dtype: DTypeLike | None = None, *, out_sharding: object = None) -> Array:
     """Numbers of Fisher's F distribution: quotients of chi-squared numbers, each divided by its degrees of freedom."""
+    if out_sharding is not None:
+        return constrained("random.f", f(key, dfnum, dfden, shape, dtype), out_sharding)
     return draw("f", _f, key, shape, dtype, dfnum, dfden)
 
 
@@ -178,8 +187,11 @@ def _f(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, dfnum: Array, dfde
     return (num / dfnum) / (den / dfden)
 
 
-def t(key: PRNGKey, df: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None) -> Array:
+def t(key: PRNGKey, df: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None,
+      *, out_sharding: object = None) -> Array:
     """Numbers of Student's t distribution with `df` degrees of freedom."""
+    if out_sharding is not None:
+        return constrained("random.t", t(key, df, shape, dtype), out_sharding)
     return draw("t", _t, key, shape, dtype, df)
 
 
@@ -190,11 +202,13 @@ def _t(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, df: Array) -> Arra
 
 
 def beta(key: PRNGKey, a: ArrayLike, b: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None,
-         *, method: str = "exact") -> Array:
+         *, method: str = "exact", out_sharding: object = None) -> Array:
     """Numbers of the beta distribution, in [0, 1]; differentiable in its parameters.
 
     Args: a, b: numbers or arrays > 0 that broadcast to `shape` (None: their common shape).
     """
+    if out_sharding is not None:
+        return constrained("random.beta", beta(key, a, b, shape, dtype, method=method), out_sharding)
     check_method("beta", method)
     return draw("beta", _beta, key, shape, dtype, a, b)
 
@@ -207,13 +221,15 @@ def _beta(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, a: Array, b: Ar
 
 
 def dirichlet(key: PRNGKey, alpha: ArrayLike, shape: Sequence[int] | None = None,
-              dtype: DTypeLike | None = None) -> Array:
+              dtype: DTypeLike | None = None, *, out_sharding: object = None) -> Array:
     """Points of the simplex with the Dirichlet distribution.
 
     Args: alpha: float[..., n] > 0, whose leading axes broadcast to `shape` (None: the shape of these axes).
     Returns: float[*shape, n]; each row sums to 1.
     Raises: ValueError if alpha is a scalar.
     """
+    if out_sharding is not None:
+        return constrained("random.dirichlet", dirichlet(key, alpha, shape, dtype), out_sharding)
     key = check_key("dirichlet", key)
     dtype = check_dtype("dirichlet", dtype, "f")
     aval = typeof(alpha)
@@ -231,8 +247,11 @@ def _dirichlet(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, alpha: Arr
     return parts / jnp.sum(parts, -1, keepdims=True)
 
 
-def generalized_normal(key: PRNGKey, p: ArrayLike, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
+def generalized_normal(key: PRNGKey, p: ArrayLike, shape: Sequence[int] = (), dtype: DTypeLike | None = None,
+                       *, out_sharding: object = None) -> Array:
     """Numbers with density proportional to ``exp(-abs(x) ** p)``. Args: p: a number > 0."""
+    if out_sharding is not None:
+        return constrained("random.generalized_normal", generalized_normal(key, p, shape, dtype), out_sharding)
     key = check_key("generalized_normal", key)
     dtype = check_dtype("generalized_normal", dtype, "f")
     return compiled(_generalized_normal, check_shape("generalized_normal", shape), dtype)(key, p)
@@ -244,12 +263,15 @@ def _generalized_normal(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, p
     return signs(shape, dtype, sign_key) * size ** (1 / p)
 
 
-def ball(key: PRNGKey, d: int, p: ArrayLike = 2, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
+def ball(key: PRNGKey, d: int, p: ArrayLike = 2, shape: Sequence[int] = (), dtype: DTypeLike | None = None,
+         *, out_sharding: object = None) -> Array:
     """Points of the uniform distribution on the ball of radius 1 in the p-norm.
 
     Args: d: static int, the dimension; p: a number > 0.
     Returns: float[*shape, d].
     """
+    if out_sharding is not None:
+        return constrained("random.ball", ball(key, d, p, shape, dtype), out_sharding)
     key = check_key("ball", key)
     dtype = check_dtype("ball", dtype, "f")
     return compiled(_ball, (*check_shape("ball", shape), static_int(d, "d", "random.ball")), dtype)(key, p)

@@ -17,7 +17,9 @@ import numpy as np
 
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.errors import bad
+from xjax.core.key_types import KEY_TYPES, KeyKind, KeyType
 from xjax.core.primitive import ZERO, ByProgram, Primitive
 from xjax.core.types import ShapedArray
 from xjax.ops.checks import NOT_LINEAR
@@ -36,14 +38,18 @@ class _Generator(NamedTuple):
     bits: Callable[[int, tuple[int, ...], Any], Any]        # (width, shape, words) -> uint[*shape]
     split: Callable[[tuple[int, ...], Any], Any]            # (shape, words) -> uint32[*shape, n]
     fold_in: Callable[[Any, Any], Any]                      # (words, uint32) -> uint32[n]
+    seed: Callable[[Any], Any] | None = None                # int[] -> uint32[n]; None: the words of the seed, repeated
 
 
-def bits(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
+def bits(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None, *,
+         out_sharding: object = None) -> Array:
     """Uniform random bits.
 
     Args: key: a random key; shape: that of the result; dtype: unsigned, of 8, 16, 32 or 64 bits (default uint32, with
       jax_enable_x64 uint64).
     """
+    if out_sharding is not None:
+        return constrained("random.bits", bits(key, shape, dtype), out_sharding)
     key = check_key("bits", key)
     dtype = check_dtype("bits", dtype, "u", np.uint64)
     if dtype not in UINTS.values():
@@ -176,7 +182,26 @@ def _unsafe_fold_in(words: Array, data: Array) -> Array:
     return lax.bitwise_xor(words, lax.index_in_dim(drawn, 9, keepdims=False))
 
 
-_GENERATORS = {
+_GENERATORS: dict[str, _Generator] = {
     "threefry2x32": _Generator(threefry_bits, threefry_split, threefry_fold_in),
     "rbg": _Generator(_rbg_bits, _rbg_split, _rbg_fold_in),
     "unsafe_rbg": _Generator(_rbg_bits, _unsafe_split, _unsafe_fold_in)}
+
+
+def define_generator(kind: KeyKind, seed: Callable, bits: Callable, split: Callable, fold_in: Callable) -> KeyType:
+    """Add a generator of a user; the dtype of its keys.
+
+    Args: seed, bits, split, fold_in: as the fields of `_Generator`.
+    Raises: ValueError if there is a generator of this name.
+    """
+    if kind.name in KEY_TYPES:
+        raise bad("define_prng_impl", "there is a generator of this name", {"name": kind.name},
+                  "choose another name.", exc=ValueError)
+    _GENERATORS[kind.name] = _Generator(bits, split, fold_in, seed)
+    KEY_TYPES[kind.name] = KeyType(kind)
+    return KEY_TYPES[kind.name]
+
+
+def generator_of(kind: KeyKind) -> _Generator:
+    """The functions of a generator."""
+    return _GENERATORS[kind.name]

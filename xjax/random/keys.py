@@ -20,7 +20,7 @@ from xjax.core.key_types import KEY_TYPES, KeyKind, KeyType, is_key
 from xjax.core.types import converted, type_of_numbers, typeof
 from xjax.ops.checks import static_int
 from xjax.random.arguments import check_key, compiled, default_kind, operation, unwrap_keys, wrap_words
-from xjax.random.generators import fold_in_key, seed_words, split_key
+from xjax.random.generators import fold_in_key, generator_of, seed_words, split_key
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.placement.places import new_place
@@ -107,6 +107,9 @@ def _seeded(caller: str, seed: ArrayLike, kind: KeyKind) -> AnyArray:
     caller, seed = f"random.{caller}", converted(seed)
     if config.random_seed_offset:
         seed = seed + config.random_seed_offset
+    own = generator_of(kind).seed
+    if own is not None:
+        return own(seed if hasattr(seed, "aval") else to_array(np.int64(seed) if isinstance(seed, int) else seed))
     if type(seed) in (int, bool):
         return _from_number(int(seed), _canonical_width(caller, int(seed)), kind)
     aval = typeof(seed)

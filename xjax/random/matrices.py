@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import xjax.numpy as jnp
+from xjax.core.calls import constrained
 from xjax.core.errors import bad, check_choice
 from xjax.core.types import typeof
 from xjax.lax.shapes import broadcast_shapes
@@ -21,7 +22,8 @@ _METHODS = ("cholesky", "eigh", "svd")
 
 
 def multivariate_normal(key: PRNGKey, mean: ArrayLike, cov: ArrayLike, shape: Sequence[int] | None = None,
-                        dtype: DTypeLike | None = None, method: str = "cholesky") -> Array:
+                        dtype: DTypeLike | None = None, method: str = "cholesky", *,
+                        out_sharding: object = None) -> Array:
     """Vectors of the normal distribution with a mean and a covariance matrix.
 
     Args:
@@ -34,6 +36,9 @@ def multivariate_normal(key: PRNGKey, mean: ArrayLike, cov: ArrayLike, shape: Se
     >>> multivariate_normal(random.PRNGKey(0), np.zeros(2), np.eye(2), (3,)).shape
     (3, 2)
     """
+    if out_sharding is not None:
+        y = multivariate_normal(key, mean, cov, shape, dtype, method)
+        return constrained("random.multivariate_normal", y, out_sharding)
     caller = "random.multivariate_normal"
     key = check_key("multivariate_normal", key)
     mean, cov = promote_inexact(caller, mean, cov)
@@ -65,12 +70,14 @@ def _multivariate_normal(shape: tuple[int, ...], dtype: np.dtype, method: str, k
 
 
 def orthogonal(key: PRNGKey, n: int, shape: Sequence[int] = (), dtype: DTypeLike | None = None,
-               m: int | None = None) -> Array:
+               m: int | None = None, *, out_sharding: object = None) -> Array:
     """Matrices with orthonormal rows or columns, uniformly distributed (Haar measure).
 
     Args: n, m: static ints, rows and columns (None: n); dtype: float or complex.
     Returns: [*shape, n, m]; the rows are orthonormal if n <= m, the columns if n >= m.
     """
+    if out_sharding is not None:
+        return constrained("random.orthogonal", orthogonal(key, n, shape, dtype, m), out_sharding)
     key = check_key("orthogonal", key)
     dtype = check_dtype("orthogonal", dtype, "fc")
     n = static_int(n, "n", "random.orthogonal")

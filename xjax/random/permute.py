@@ -9,6 +9,7 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.errors import bad
 from xjax.core.key_types import is_key
 from xjax.core.types import typeof
@@ -22,13 +23,16 @@ from xjax.random.generators import random_bits, split_key
 from xjax.typing import Array, ArrayLike, PRNGKey
 
 
-def permutation(key: PRNGKey, x: ArrayLike, axis: int = 0, independent: bool = False) -> Array:
+def permutation(key: PRNGKey, x: ArrayLike, axis: int = 0, independent: bool = False,
+                *, out_sharding: object = None) -> Array:
     """`x` in random order along an axis, or the integers 0 ... x - 1 in random order.
 
     Args:
       x: an array, or an integer.
       independent: permute each vector along `axis` independently, instead of all in one order.
     """
+    if out_sharding is not None:
+        return constrained("random.permutation", permutation(key, x, axis, independent), out_sharding)
     key = check_key("permutation", key)
     x = array_like("random.permutation", x)
     aval = typeof(x)

@@ -8,6 +8,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.calls import constrained
 from xjax.core.types import typeof
 from xjax.lax.shapes import broadcast_shapes
 from xjax.numpy.promote import check_ranks, promote_inexact
@@ -18,12 +19,14 @@ from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
 
 
 def lognormal(key: PRNGKey, sigma: ArrayLike = 1.0, shape: Sequence[int] | None = None,
-              dtype: DTypeLike | None = None) -> Array:
+              dtype: DTypeLike | None = None, *, out_sharding: object = None) -> Array:
     """Exponentials of normal numbers with mean 0 and standard deviation `sigma`; dtype: float or complex.
 
     >>> lognormal(random.PRNGKey(0), 0.5, (3,)).shape
     (3,)
     """
+    if out_sharding is not None:
+        return constrained("random.lognormal", lognormal(key, sigma, shape, dtype), out_sharding)
     return draw("lognormal", _lognormal, key, shape, dtype, sigma, kinds="fc")
 
 
@@ -31,8 +34,11 @@ def _lognormal(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, sigma: Arr
     return lax.exp(normal(key, shape, dtype) * lax.convert_element_type(sigma, dtype))
 
 
-def pareto(key: PRNGKey, b: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None) -> Array:
+def pareto(key: PRNGKey, b: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None,
+           *, out_sharding: object = None) -> Array:
     """Numbers >= 1 of the Pareto distribution with density ``b / x ** (b + 1)``."""
+    if out_sharding is not None:
+        return constrained("random.pareto", pareto(key, b, shape, dtype), out_sharding)
     return draw("pareto", _pareto, key, shape, dtype, b)
 
 
@@ -41,8 +47,10 @@ def _pareto(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, b: Array) -> 
 
 
 def rayleigh(key: PRNGKey, scale: ArrayLike, shape: Sequence[int] | None = None,
-             dtype: DTypeLike | None = None) -> Array:
+             dtype: DTypeLike | None = None, *, out_sharding: object = None) -> Array:
     """Numbers of the Rayleigh distribution: the length of a normal vector in the plane, times `scale`."""
+    if out_sharding is not None:
+        return constrained("random.rayleigh", rayleigh(key, scale, shape, dtype), out_sharding)
     return draw("rayleigh", _rayleigh, key, shape, dtype, scale)
 
 
@@ -51,8 +59,11 @@ def _rayleigh(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, scale: Arra
     return lax.mul(scale, lax.sqrt(lax.mul(lax.log(unit_floats(shape, dtype, key)), dtype.type(-2))))
 
 
-def wald(key: PRNGKey, mean: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None) -> Array:
+def wald(key: PRNGKey, mean: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None,
+         *, out_sharding: object = None) -> Array:
     """Numbers of the Wald (inverse normal) distribution with a mean > 0 and scale 1."""
+    if out_sharding is not None:
+        return constrained("random.wald", wald(key, mean, shape, dtype), out_sharding)
     return draw("wald", _wald, key, shape, dtype, mean)
 
 
@@ -69,8 +80,10 @@ def _wald(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, mean: Array) ->
 
 
 def triangular(key: PRNGKey, left: ArrayLike, mode: ArrayLike, right: ArrayLike, shape: Sequence[int] | None = None,
-               dtype: DTypeLike | None = None) -> Array:
+               dtype: DTypeLike | None = None, *, out_sharding: object = None) -> Array:
     """Numbers in [left, right] whose density rises linearly up to `mode` and falls linearly from there."""
+    if out_sharding is not None:
+        return constrained("random.triangular", triangular(key, left, mode, right, shape, dtype), out_sharding)
     return draw("triangular", _triangular, key, shape, dtype, left, mode, right)
 
 
@@ -95,8 +108,11 @@ def _weibull(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, scale: Array
     return jnp.power(exponential_floats(shape, dtype, key), 1.0 / concentration) * scale
 
 
-def maxwell(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
+def maxwell(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None,
+            *, out_sharding: object = None) -> Array:
     """Numbers of the Maxwell distribution: lengths of normal vectors in three dimensions."""
+    if out_sharding is not None:
+        return constrained("random.maxwell", maxwell(key, shape, dtype), out_sharding)
     return draw("maxwell", _maxwell, key, check_shape("maxwell", shape), dtype)
 
 
@@ -125,8 +141,11 @@ def _double_sided_maxwell(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey,
     return signs(shape, dtype, sign_key) * _maxwell(shape, dtype, size_key) * scale + loc
 
 
-def geometric(key: PRNGKey, p: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None) -> Array:
+def geometric(key: PRNGKey, p: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None,
+              *, out_sharding: object = None) -> Array:
     """The number, from 1, of the first successful trial, each successful with probability `p`: integers >= 1."""
+    if out_sharding is not None:
+        return constrained("random.geometric", geometric(key, p, shape, dtype), out_sharding)
     key = check_key("geometric", key)
     dtype = check_dtype("geometric", dtype, "i", default=int)
     return compiled(_geometric, common_shape("geometric", shape, p), dtype)(key, p)

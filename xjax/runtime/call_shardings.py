@@ -13,6 +13,7 @@ from xjax.core.tree import flatten_axes, tree_unflatten
 from xjax.core.types import typeof
 from xjax.runtime.arrays.array import Array, put
 from xjax.runtime.placement.current_mesh import current_mesh, devices_for
+from xjax.runtime.placement.layout import Format
 from xjax.runtime.placement.partition_spec import UNCONSTRAINED
 from xjax.runtime.placement.places import Place, check_same_layout
 from xjax.runtime.placement.sharding import NamedSharding, Sharding
@@ -26,12 +27,13 @@ class CallShardings:
     Both are tree prefixes: of the positional arguments, and of the result.
     """
 
-    __slots__ = ("_caller", "_ins", "_outs", "_of_arguments")
+    __slots__ = ("_caller", "_ins", "_outs", "_of_arguments", "_formats")
 
     def __init__(self, caller: str, ins: PyTree, outs: PyTree):
         self._caller, self._outs = caller, outs
         self._ins = tuple(ins) if isinstance(ins, list) else ins        # a list is accepted for the tuple of arguments
         self._of_arguments: dict[tuple, list[Sharding | None]] = {}
+        self._formats: dict[PyTree, list[tuple[int, Format]]] = {}      # leaves with a Format, where there are any
 
     def of_arguments(self, tree: PyTree) -> list[Sharding | None]:
         """The sharding of each leaf of (args, kwargs); None leaves the choice to XLA."""
@@ -50,7 +52,15 @@ class CallShardings:
                       {"by keyword": ", ".join(kwargs)},
                       "pass these by position, or place them with xjax.device_put.", exc=ValueError)
         caller = f"{self._caller}: in_shardings"
-        return [as_sharding(caller, s) for s in flatten_axes(caller, tree, (self._ins, {}))]
+        given = flatten_axes(caller, tree, (self._ins, {}))
+        if formats := [(i, s) for i, s in enumerate(given) if isinstance(s, Format)]:
+            self._formats[tree] = formats
+        return [as_sharding(caller, s) for s in given]
+
+    def _check_formats(self, leaves: Sequence[Any], tree: PyTree) -> None:
+        for i, wanted in self._formats.get(tree, ()):
+            wanted.sharding_for(f"{self._caller}: in_shardings of argument {leaf_of_arguments(tree, i)}",
+                                typeof(leaves[i]))
 
     def put_arguments(self, arrays: Sequence[Array], tree: PyTree, given: Sequence[Any]) -> list[Array]:
         """The arguments of a call, moved to their `in_shardings`; `given` are the values that the user passed.
@@ -59,6 +69,8 @@ class CallShardings:
           host value whose sharding would give different parts of it to different processes.
         """
         wanted = self.of_arguments(tree)
+        if self._formats:
+            self._check_formats(arrays, tree)
         if all([s is None or x._place is s for x, s in zip(arrays, wanted, strict=True)]):
             return list(arrays)
         self.check_arguments(given, tree)
@@ -77,7 +89,9 @@ class CallShardings:
 
     def check_arguments(self, leaves: Sequence[Any], tree: PyTree) -> None:
         """Raise ValueError for an argument that cannot have its sharding; see `put_arguments`."""
-        for i, (x, sharding) in enumerate(zip(leaves, self.of_arguments(tree), strict=True)):
+        wanted = self.of_arguments(tree)
+        self._check_formats(leaves, tree)
+        for i, (x, sharding) in enumerate(zip(leaves, wanted, strict=True)):
             if sharding is None:
                 continue
             name = f"argument {leaf_of_arguments(tree, i)}"
@@ -88,7 +102,9 @@ class CallShardings:
     def constrain_arguments(self, leaves: Sequence[Any], tree: PyTree) -> list[Any]:
         """`put_arguments` inside a transform, where the arguments are tracers: they are constrained."""
         caller = f"{self._caller}: in_shardings"
-        return [constrain(caller, x, s, even=True) for x, s in zip(leaves, self.of_arguments(tree), strict=True)]
+        wanted = self.of_arguments(tree)
+        self._check_formats(leaves, tree)
+        return [constrain(caller, x, s, even=True) for x, s in zip(leaves, wanted, strict=True)]
 
     def constraining_results(self, fun: Callable) -> Callable:
         """The function to trace: `fun` with its results constrained."""

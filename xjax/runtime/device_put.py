@@ -20,6 +20,7 @@ from xjax.runtime.arrays.dlpack import from_dlpack, is_on_gpu
 from xjax.runtime.arrays.moves import as_sharding, to_array
 from xjax.runtime.placement.abstract_mesh import AbstractMesh
 from xjax.runtime.placement.current_mesh import current_devices
+from xjax.runtime.placement.layout import Format
 from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDeviceSharding
@@ -38,7 +39,8 @@ def device_put(x: PyTree, device: PyTree = None, *, src: PyTree = None, donate: 
         the device before it is used, as in JAX.
       device: a device, a sharding, possibly in another memory (`sharding.with_memory_kind("pinned_host")`), a
         PartitionSpec over the mesh of `set_mesh` or `with mesh:`, a `memory.Space`, or a tree of them that is a prefix
-        of `x`. With None, arrays are not moved; other values go to the default device, uncommitted.
+        of `x`. A `Format` of the default layout is its sharding. With None, arrays are not moved; other values go to
+        the default device, uncommitted.
       donate: whether the memory of `x` may be freed: arrays that had to be copied are deleted.
       src, may_alias: accepted as in JAX; the memory of a NumPy array is never shared.
 
@@ -50,6 +52,8 @@ def device_put(x: PyTree, device: PyTree = None, *, src: PyTree = None, donate: 
     """
     leaves, tree = flatten(x)
     targets = [_placed(d) for d in broadcast_prefix(device, x, is_leaf=lambda d: d is None)]
+    targets = [t if type(t) is not Format else _placed(t.sharding_for("device_put", typeof(leaf)))
+               for leaf, t in zip(leaves, targets, strict=True)]
     moved = [put_one(leaf, target) for leaf, target in zip(leaves, targets, strict=True)]
     if donate is True:
         for old, new in zip(leaves, moved, strict=True):

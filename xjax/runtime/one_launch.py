@@ -25,6 +25,7 @@ from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.arrays.number_cache import NUMBERS, add_number, from_scalar
 from xjax.runtime.placement.places import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
+from xjax.runtime.programs import events
 from xjax.runtime.programs.executable import load
 from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error
 from xjax.runtime.programs.lowering import lower_program
@@ -34,6 +35,7 @@ from xjax.typing import PyTree
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
+_PLACES = "device", "out_sharding"      # arguments that place the result
 
 class _Plain:
     """In place of a launcher: the call cannot be one program, so `fun` is called each time."""
@@ -113,7 +115,9 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
                 elif x is not None and name in operands:
                     place = _place_of_number(x, args)
                     if place is None:
-                        return fun(*args, **kwargs) if not config.check else _checked(launch, fun, operands, args, kwargs)
+                        if config.check:
+                            return _checked(launch, fun, operands, args, kwargs)
+                        return fun(*args, **kwargs)
                     has_numbers = add_number(x, place, key, bufs) or has_numbers
                 else:
                     key += type(x), repr(x) if type(x) is float else x          # 0.0 == -0.0
@@ -178,9 +182,10 @@ def _compile(fun: Callable, name: str, operands: frozenset[int | str], args: Seq
               for name, x in (*enumerate(args), *kwargs.items())]
     arrays = [x for x in values if type(x) is Array]
     place = common_place([x._place for x in arrays])
-    if config.check and place is not None and not config.disable_jit and kwargs.get("device") is None:
+    placed = any([kwargs.get(x) is not None for x in _PLACES])
+    if config.check and place is not None and not config.disable_jit and not placed:
         return _Checked(operands)
-    if place is None or config.disable_jit or is_watching() or kwargs.get("device") is not None:
+    if place is None or config.disable_jit or is_watching() or placed:
         return _PLAIN
     tree = None
 
@@ -190,7 +195,8 @@ def _compile(fun: Callable, name: str, operands: frozenset[int | str], args: Seq
         return leaves
 
     try:
-        closed = trace_to_jaxpr(of_arrays, [x.aval for x in arrays], name)
+        with events.span(events.TRACE, fun_name=name):
+            closed = trace_to_jaxpr(of_arrays, [x.aval for x in arrays], name)
     except (JAXTypeError, JAXIndexError):               # `fun` reads the values of its arguments
         return _PLAIN
     program, consts = hoist_consts(closed)

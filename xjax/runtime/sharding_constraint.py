@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from xjax.core.calls import constrain_with
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import LINEAR, Primitive
@@ -14,6 +15,7 @@ from xjax.ops.collectives import MeshAxes
 from xjax.runtime.arrays.array import put
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.placement.current_mesh import current_mesh, devices_for, manual_axes_of
+from xjax.runtime.placement.layout import Format
 from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import UNCONSTRAINED, PartitionSpec
 from xjax.runtime.placement.places import check_same_devices, on
@@ -51,6 +53,9 @@ def constrain_tree(caller: str, x: PyTree, shardings: PyTree, even: bool = False
     return tree_unflatten(tree, [constrain(caller, leaf, s, even) for leaf, s in zip(leaves, wanted, strict=True)])
 
 
+constrain_with(constrain_tree)
+
+
 def reshard(xs: ArrayLike, out_shardings: PyTree) -> Array:
     """`xs` sharded as `out_shardings` state: `with_sharding_constraint` under JAX's name for meshes of explicit axes.
 
@@ -63,11 +68,15 @@ def reshard(xs: ArrayLike, out_shardings: PyTree) -> Array:
     return constrain_tree("reshard", xs, out_shardings)
 
 
-def as_sharding(caller: str, given: Sharding | PartitionSpec | None) -> Sharding | None:
+def as_sharding(caller: str, given: Sharding | PartitionSpec | Format | None) -> Sharding | None:
     """The sharding that a user gives; a `PartitionSpec` is over the current mesh, None stays None.
+
+    Of a `Format`, the layout must be the default one.
 
     Raises: RuntimeError for a PartitionSpec without a mesh (`reshard`: ValueError), TypeError for other types.
     """
+    if isinstance(given, Format):
+        given = given.sharding_for(caller)
     if given is None or isinstance(given, Sharding):
         return given
     if not isinstance(given, PartitionSpec):
@@ -81,14 +90,15 @@ def as_sharding(caller: str, given: Sharding | PartitionSpec | None) -> Sharding
     return NamedSharding(mesh, given)
 
 
-def constrain(caller: str, x: ArrayLike, given: Sharding | PartitionSpec | None, even: bool = False) -> ArrayLike:
+def constrain(caller: str, x: ArrayLike, given: Sharding | PartitionSpec | Format | None,
+              even: bool = False) -> ArrayLike:
     """One array, constrained to the sharding `given`; None leaves the sharding to the compiler.
 
     Args:
       even: whether to refuse a sharding that cannot split the array evenly: for arguments and results of a program. The
         caller then handles the memory of the sharding.
     """
-    sharding = as_sharding(caller, given)
+    sharding = given.sharding_for(caller, typeof(x)) if isinstance(given, Format) else as_sharding(caller, given)
     if sharding is None:
         return x
     if sharding.other_memory and not even:

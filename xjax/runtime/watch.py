@@ -1,4 +1,4 @@
-"""The options debug_nans and debug_infs, which check every result, no_execution and no_tracing, which raise, and check.
+"""The options debug_nans and debug_infs, which check every result, no_execution, which raises, and check.
 
 Checked mode (the option check) is implemented in `xjax.checks`, above this package; it is imported on first use.
 
@@ -22,7 +22,6 @@ from xjax.core.context import context
 from xjax.core.errors import bad, location_text, user_location
 from xjax.core.jaxpr import ClosedJaxpr, Literal
 from xjax.core.primitive import Primitive
-from xjax.core.types import ShapedArray
 from xjax.runtime import xla
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
@@ -47,15 +46,6 @@ def refuse_execution(caller: str) -> None:
         raise bad(caller, "would run, but the option jax_no_execution is set",
                   fix="trace without running (jax.eval_shape, jax.make_jaxpr, f.lower), or leave the block of "
                       "jax.no_execution().", exc=RuntimeError)
-
-
-def refuse_tracing(caller: str, avals: Sequence[ShapedArray]) -> None:
-    """Raise RuntimeError under the option no_tracing."""
-    if config.no_tracing:
-        raise bad(caller, "would be traced, but the option jax_no_tracing is set",
-                  given={"arguments": ", ".join(a.str_short() for a in avals)},
-                  fix="call it with these types before the block, or find the change with jax.explain_cache_misses().",
-                  exc=RuntimeError)
 
 
 def bad_number(outs: Sequence[Any]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import constrained
 from xjax.core.errors import ConcretizationTypeError, bad
 from xjax.core.trace import Tracer
 from xjax.core.types import number_of
@@ -34,12 +35,15 @@ from xjax.typing import Array, ArrayLike
 
 
 @one_launch
-def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None) -> Array:
+def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None,
+             out_sharding: object = None) -> Array:
     """Number of occurrences of each of 0, 1, ... in an integer vector, or the sum of their weights.
 
     Args: x: int[n]; negative numbers count as 0. length: of the result, needed under jit; larger numbers are ignored.
     Raises: ConcretizationTypeError for a traced `x` without `length`.
     """
+    if out_sharding is not None:
+        return constrained("numpy.bincount", bincount(x, weights, minlength, length=length), out_sharding)
     caller = "numpy.bincount"
     x = to_array_like(caller, x)
     if not dtypes.is_int(x.dtype) and not dtypes.is_bool(x.dtype) or x.ndim != 1:
@@ -82,12 +86,16 @@ def histogram_bin_edges(a: ArrayLike, bins: ArrayLike | Sequence[float] | str = 
 
 
 def histogram(a: ArrayLike, bins: ArrayLike | Sequence[ArrayLike] | str = 10, range: Sequence[ArrayLike] | None = None,
-              weights: ArrayLike | None = None, density: bool | None = None) -> tuple[Array, Array]:
+              weights: ArrayLike | None = None, density: bool | None = None,
+              out_sharding: object = None) -> tuple[Array, Array]:
     """(counts, edges): how many elements fall into each bin; the last bin includes its right end.
 
     Args: bins: their number, or their edges; range: (lowest, highest) edge; weights: of the elements;
-      density: whether to scale so that the integral is 1.
+      density: whether to scale so that the integral is 1; out_sharding: the sharding of the counts.
     """
+    if out_sharding is not None:
+        counts, edges = histogram(a, bins, range, weights, density)
+        return constrained("numpy.histogram", counts, out_sharding), edges
     caller = "numpy.histogram"
     if weights is None:
         a, = promote_inexact(caller, a)

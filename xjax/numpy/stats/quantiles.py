@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.calls import name_function
+from xjax.core.calls import constrained, name_function
 from xjax.core.errors import bad, check_choice
 from xjax.core.types import number_of
 from xjax.numpy.manipulate import moveaxis, reshape, take_slices
@@ -43,7 +43,11 @@ def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable[.
 
     @one_launch(arrays=2)
     def quantile(a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False,
-                 method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None) -> Array:
+                 method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
+                 out_sharding: object = None) -> Array:
+        if out_sharding is not None:
+            y = quantile(a, q, axis, out, overwrite_input, method, keepdims, weights=weights)
+            return constrained(f"numpy.{name}", y, out_sharding)
         refuse_out(caller, out)
         check_choice(caller, "method", method, _METHODS)
         if weights is None:

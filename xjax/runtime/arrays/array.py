@@ -20,6 +20,7 @@ from xjax.core.types import ShapedArray
 from xjax.runtime import xla
 from xjax.runtime.arrays import donation, hooks
 from xjax.runtime.devices import host_errors
+from xjax.runtime.placement.layout import Format, Layout
 from xjax.runtime.placement.places import Place, Uncommitted, default_place, sharding_of
 from xjax.runtime.placement.sharding import (
     NamedSharding,
@@ -151,11 +152,6 @@ class Array(array_type.Array):
     def __len__(self) -> int:
         return len(self.aval)
 
-    def __iter__(self):
-        if not self.aval.shape:
-            raise TypeError("iteration over a 0-d array")
-        return (self[i] for i in range(self.aval.shape[0]))
-
     def __format__(self, spec: str) -> str:
         if self.aval.shape and spec:
             raise bad("format()", f"{spec!r} formats one number, not an array", given={"array": self.aval.str_short()},
@@ -273,6 +269,11 @@ class Array(array_type.Array):
     def sharding(self) -> Sharding:
         """How the array is split over devices: which device holds which part."""
         return sharding_of(self._place)
+
+    @property
+    def format(self) -> Format:
+        """The layout, which is row-major, and the sharding."""
+        return Format(Layout.row_major(self.ndim), self.sharding)
 
     @property
     def committed(self) -> bool:

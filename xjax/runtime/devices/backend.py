@@ -83,6 +83,11 @@ def _platforms() -> tuple[str, ...]:
     return _chosen_platforms(config.platforms)
 
 
+def enabled_platforms() -> tuple[str, ...]:
+    """The names of the enabled platforms; the first is the default."""
+    return _platforms()
+
+
 def _chosen_platforms(option: str | None) -> tuple[str, ...]:
     if option:
         names = [name.strip() for name in option.split(",") if name.strip()]

@@ -21,6 +21,7 @@ from xjax.core.errors import warn
 from xjax.core.once import once
 from xjax.runtime import xla
 from xjax.runtime.process import cpu_threads
+from xjax.runtime.programs import events
 from xjax.runtime.xla import Client, Device, Executable
 
 _MAGIC = b"xjax-executable-1\n"
@@ -164,6 +165,11 @@ def current_cache() -> CompileCache | None:
     return cache if cache.usable else None
 
 
+def reopen() -> None:
+    """Forget what is known of folders: whether they are usable, and the numbers of hits and misses."""
+    _open.cache_clear()
+
+
 @once
 def _open(directory: Path, max_bytes: int) -> CompileCache:
     return CompileCache(directory, max_bytes)
@@ -181,11 +187,18 @@ def compile_cached(
         return xla.compile(client, text, devices, **options)
     options.pop("host_callbacks", None)
     key = program_key(client, text, devices, options)
+    events.record_event(events.CACHE_REQUEST)
+    start = time.perf_counter()
     if (blob := cache.get(key)) is not None:
         try:
-            return xla.deserialize(client, blob, devices, xla.compile_options(devices, **options))
+            loaded = xla.deserialize(client, blob, devices, xla.compile_options(devices, **options))
         except xla.XlaRuntimeError as error:
             cache.discard(key, f"XLA does not load it ({str(error).splitlines()[0][:120]})")
+        else:
+            events.record_event(events.CACHE_HIT)
+            events.record_event_duration_secs(events.CACHE_READ, time.perf_counter() - start)
+            return loaded
+    events.record_event(events.CACHE_MISS)
     start = time.perf_counter()
     exe = xla.compile(client, text, devices, **options)
     if time.perf_counter() - start < config.persistent_cache_min_compile_time_secs:

@@ -22,7 +22,7 @@ from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.places import Place, home_of, sharding_of
 from xjax.runtime.placement.sharding import GSPMDSharding, NamedSharding, Sharding, named_from_hlo, named_on
-from xjax.runtime.programs import compile_cache
+from xjax.runtime.programs import compile_cache, events
 from xjax.runtime.programs.compile_log import dump_program, log_step
 from xjax.runtime.programs.launch import Executable
 from xjax.runtime.programs.lowering import ModuleText, Shardings, lower_program
@@ -67,10 +67,12 @@ def _compile(name: str, avals: Sequence[ShapedArray], module: ModuleText, device
     start = time.perf_counter()
     compile_ = compile_cache.compile_cached if on_disk and not module.callbacks else xla.compile
     with_callbacks = {"host_callbacks": module.callbacks} if module.callbacks else {}
+    fun_name = name.replace(" `", "(").replace("`", ")") if "`" in name else f"jit({name})"
     try:
-        loaded = compile_(devices[0].client, module.text, devices, num_partitions=len(devices),
-                          optimization_level=level, propagate_outputs=propagate_outputs, options=dict(options),
-                          **with_callbacks)
+        with events.span(events.COMPILE, fun_name=fun_name):
+            loaded = compile_(devices[0].client, module.text, devices, num_partitions=len(devices),
+                              optimization_level=level, propagate_outputs=propagate_outputs, options=dict(options),
+                              **with_callbacks)
     except KeyboardInterrupt as error:
         note_interrupt(error, f"XLA compiled {name or 'a program'}")
         raise

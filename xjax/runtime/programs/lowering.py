@@ -18,6 +18,7 @@ from xjax.core.memory_kinds import annotated
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray
 from xjax.runtime.placement.mesh import Mesh
+from xjax.runtime.programs import events
 from xjax.transforms.physical import physical_program
 
 
@@ -53,6 +54,12 @@ def lower_program(closed: ClosedJaxpr, name: str = "main", *, shardings: Shardin
         default. Empty: None for all.
       platform: of the devices on which it will run; a few operations are lowered differently for "cpu".
     """
+    with events.span(events.LOWER, fun_name=f"jit({name})"):
+        return _lower_program(closed, name, shardings, donated, memories, platform)
+
+
+def _lower_program(closed: ClosedJaxpr, name: str, shardings: Shardings | None, donated: Sequence[bool],
+                   memories: Sequence[str | None], platform: str) -> ModuleText:
     closed = physical_program(closed)
     module = Module(platform, partitioned=shardings is not None)
     module.uses = count_programs(closed.jaxpr)
@@ -104,6 +111,12 @@ def _donations(params, results, donated, memories, sharded):
 def lower_primitive(p: Primitive, avals: Sequence[ShapedArray], params: dict,
                     platform: str = "cpu") -> tuple[ModuleText, tuple[ShapedArray, ...]]:
     """The module of one operation, and its result types."""
+    with events.span(events.LOWER, fun_name=f"jit({p.name})"):
+        return _lower_primitive(p, avals, params, platform)
+
+
+def _lower_primitive(p: Primitive, avals: Sequence[ShapedArray], params: dict,
+                     platform: str) -> tuple[ModuleText, tuple[ShapedArray, ...]]:
     out = p.out_type(tuple(avals), params)
     module = Module(platform)
     b = Builder(module)

@@ -1,0 +1,1 @@
+"""`jax.example_libraries`: `stax` and `optimizers`, which are `xnn.stax` and `xnn.optimizers`."""
