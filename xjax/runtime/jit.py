@@ -225,7 +225,7 @@ class Jitted(PickledByName):
         program, outs = traced.program, traced.out_shardings
         watch = watch_call(f"jit `{self._name}`", lambda leaves: self._run_python(leaves, tree, static))
         if config.check:
-            program, watch, count = checker().of_program(program, self.numbers_as_arrays)
+            program, watch, count = checker().of_program(program, self.of_library)
             outs = (*outs, *[None] * count) if outs else outs
         executable = program_executable(program, self._name, [x._place for x in (*consts, *leaves)], tuple(donated),
                                         self._options, outs, len(consts), f"jit `{self._name}`", names)
@@ -263,7 +263,7 @@ class Jitted(PickledByName):
 
     def _call_traced(self, args: tuple, kwargs: dict) -> PyTree:
         """The call inside a transform: one operation, or the inlined operations of the program."""
-        if config.disable_jit or (config.check and self.numbers_as_arrays):     # the lines of a library are the user's
+        if config.disable_jit or (config.check and self.of_library):     # the lines of a library are the user's
             return self._call_python(args, kwargs)
         args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
