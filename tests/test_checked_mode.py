@@ -125,10 +125,15 @@ def nan_in_scan():
     return lax.scan(body, 2.0, POSITIVE)
 
 
-def nan_overflow_in_vmap():
-    def gain(x):
-        return jnp.exp(x * 30)                                                                          # bug
-    return xjax.jit(xjax.vmap(gain))(X)
+def nan_in_backward_rule_under_vmap():
+    @xjax.custom_vjp
+    def soft(x):
+        return jnp.tanh(x)
+
+    def backward(y, ct):
+        return (ct / (1 - y ** 2),)                                                                     # bug
+    soft.defvjp(lambda x: (soft(x), soft(x)), backward)
+    return xjax.jit(xjax.vmap(xjax.grad(soft)))(X * 30)
 
 
 def nan_in_while():
@@ -385,6 +390,8 @@ MEANT = {
     "searching": lambda: (jnp.searchsorted(X, 9.0), jnp.interp(9.0, X, X), jnp.digitize(X, X), jnp.unique(X, size=6)),
     "power": lambda: (jnp.power(jnp.int32(7), jnp.arange(11)), jnp.int32(2) ** 30),
     "order": lambda: (jnp.sort(X), jnp.argsort(-X), jnp.median(X), jnp.percentile(X, 30.0), lax.top_k(X, 2)),
+    "integers at their ends": lambda: [f(np.array([-2 ** 15, 7], np.int16), np.array([1, -4], np.int16))
+                                       for f in (jnp.floor_divide, jnp.remainder)],
     "floor_divide": lambda: (jnp.arange(-5, 5) // 3, jnp.arange(-5, 5) % 3, jnp.divmod(-7.5, 2.0)),
     "linalg": lambda: [f(jnp.eye(3) * 2.0) for f in (jnp.linalg.inv, jnp.linalg.det, jnp.linalg.qr, jnp.linalg.svd,
                                                      jnp.linalg.eigh, jnp.linalg.cholesky, jnp.linalg.slogdet)],

@@ -54,8 +54,8 @@ def checkify(f: Callable, errors: frozenset[ErrorCategory] = user_checks) -> Cal
         closed = trace_to_jaxpr(flat, (), f"checkify of `{function_name(f)}`")
         recorder = Recorder(plan)
         outs = evaluate(recorder, closed, ())
-        kinds = tuple(recorder.state)
-        return (Error(kinds, tuple(recorder.sites), states(kinds, recorder.leaves())), tree_unflatten(tree, outs))
+        state = states(recorder.kinds, recorder.leaves())
+        return Error(recorder.kinds, tuple(recorder.sites), state), tree_unflatten(tree, outs)
 
     return checked
 

@@ -1,28 +1,42 @@
 """Values that a selection drops: `where(x > 0, log(x), 0)` does not fail the check of log.
 
 A variable is guarded if every use of it leads, through operations on single elements, to a selection, or to a test such
-as isnan. A wrong element of a guarded variable is a doubt. Doubts are masks; they follow the value through these
-operations, and become a failure where the selection chooses the element.
+as isnan. A wrong element of a guarded variable is a doubt. The doubts about a variable are an array of sites, -1 where
+there is none; they follow the value through these operations, and one becomes a failure where the selection chooses its
+element.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from xjax.checks.errors import CheckError
-from xjax.checks.produced import Check, Wrong, any_true, is_finite, spread
+import numpy as np
+
+from xjax.checks.errors import NO_FAILURE, CheckError, Kind, Site
+from xjax.checks.produced import Check, Wrong, is_finite, spread
 from xjax.checks.recorder import Recorder, Rule, apply
 from xjax.core import dtypes
 from xjax.core.config import UNCHECKED
 from xjax.core.context import context
-from xjax.core.errors import Source, scope_of
+from xjax.core.errors import scope_of
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Literal, Var, program_cache
 from xjax.core.primitive import Primitive
-from xjax.core.types import typeof
-from xjax.ops import arrange, bitwise, compare, convert, elementwise, identity, piecewise, shape, slice, transcendental
-from xjax.ops.bitwise import bitwise_and, bitwise_not, bitwise_or
-from xjax.ops.compare import eq, select_n_p
+from xjax.core.types import ShapedArray, typeof
+from xjax.ops import (
+    arrange,
+    bitwise,
+    compare,
+    convert,
+    elementwise,
+    identity,
+    piecewise,
+    reduce,
+    shape,
+    slice,
+    transcendental,
+)
+from xjax.ops.compare import eq, ge, select_n, select_n_p
 
 _TESTS = frozenset((compare.eq_p, compare.ne_p, elementwise.is_finite_p))
 # They move elements: a mask moves in the same way.
@@ -44,11 +58,8 @@ class ModeError(CheckError):
     """A failed check of checked mode: static is (check, operation, detail), the payload int32[3]."""
 
 
-class _Doubt(NamedTuple):
-    mask: Any
-    source: Source | None
-    static: tuple
-    values: Any
+_KIND = Kind(ModeError, (ShapedArray((3,), np.dtype(np.int32)),))
+_NO_VALUES, _LAST = np.zeros(3, np.int32), np.int32(2 ** 31 - 1)
 
 
 @program_cache
@@ -85,13 +96,31 @@ def checking(*checks: Check) -> Rule:
 
 
 def _fail(recorder: Recorder, eqn: Eqn, wrong: Wrong) -> None:
-    static = (wrong.check, eqn.primitive.name, wrong.detail)
-    size = typeof(wrong.mask).shape
-    if wrong.check != "index" and eqn.outvars[0] in recorder.guarded:
-        recorder.doubts.setdefault(eqn.outvars[0], []).append(_Doubt(wrong.mask, context.source, static, wrong.values))
+    size = typeof(wrong.masks[0][0]).shape
+    codes = np.full(size, NO_FAILURE, np.int32)
+    for mask, detail in reversed(wrong.masks):
+        codes = select_n(mask, codes, np.full(size, len(recorder.sites), np.int32))
+        recorder.sites.append(Site(_KIND, context.source, (wrong.check, eqn.primitive.name, detail)))
+    result = eqn.outvars[0]
+    if wrong.check != "index" and result in recorder.guarded:
+        recorder.doubts[result] = _first(recorder.doubts.get(result), spread(codes, result.aval.shape))
     else:
-        recorder.fail_if(any_true(wrong.mask) if size else wrong.mask, ModeError, context.source, static,
-                         [wrong.values])
+        recorder.add(_KIND, _lowest(codes), [wrong.values])
+
+
+def _first(codes: Any, others: Any) -> Any:
+    """Element by element, the site of `codes` if it failed, else that of `others`."""
+    return others if codes is None else select_n(ge(codes, np.zeros(typeof(codes).shape, np.int32)), others, codes)
+
+
+def _lowest(codes: Any) -> Any:
+    """The first failed site of an array of sites, or -1."""
+    size = typeof(codes).shape
+    if not size:
+        return codes
+    failed = ge(codes, np.zeros(size, np.int32))
+    lowest = reduce.reduce_min(select_n(failed, np.full(size, _LAST), codes), tuple(range(len(size))))
+    return select_n(eq(lowest, _LAST), lowest, np.int32(NO_FAILURE))
 
 
 def evaluate_guarded(recorder: Recorder, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
@@ -118,35 +147,31 @@ def evaluate_guarded(recorder: Recorder, closed: ClosedJaxpr, args: Sequence[Any
 
 def _pass_on(recorder: Recorder, eqn: Eqn, args: Sequence[Any], out: Any) -> None:
     """The doubts about the arguments of an equation become doubts about its result, or failures."""
-    p, result, size = eqn.primitive, eqn.outvars[0], typeof(out).shape
+    p, result = eqn.primitive, eqn.outvars[0]
     if p in _TESTS:
         return
-    merged: dict[tuple, _Doubt] = {}
+    codes = None
     for k, v in enumerate(eqn.invars):
-        for doubt in recorder.doubts.get(v, ()) if type(v) is Var else ():
-            mask = _moved(p, eqn, k, doubt.mask, args, out, size)
-            key = (doubt.source, doubt.static, id(doubt.values))
-            if key in merged:
-                mask = bitwise_or(mask, merged[key].mask)
-            merged[key] = doubt._replace(mask=mask)
-    if not merged:
+        if type(v) is Var and v in recorder.doubts:
+            codes = _first(codes, _moved(p, eqn, k, recorder.doubts[v], args, out))
+    if codes is None:
         return
     if result in recorder.guarded:
-        recorder.doubts.setdefault(result, []).extend(merged.values())
-        return
-    for doubt in merged.values():
-        recorder.fail_if(any_true(doubt.mask), ModeError, doubt.source, doubt.static, [doubt.values])
+        recorder.doubts[result] = _first(codes, recorder.doubts[result]) if result in recorder.doubts else codes
+    else:
+        recorder.add(_KIND, _lowest(codes), [_NO_VALUES])
 
 
-def _moved(p: Primitive, eqn: Eqn, k: int, mask: Any, args: Sequence[Any], out: Any, size: tuple[int, ...]) -> Any:
-    """A mask over argument `k` as a mask over the result."""
+def _moved(p: Primitive, eqn: Eqn, k: int, codes: Any, args: Sequence[Any], out: Any) -> Any:
+    """The doubts about argument `k` as doubts about the result."""
     if p in _MOVING:
-        return p.bind(mask, **eqn.params)
-    mask = spread(mask, size)
+        return p.bind(codes, **eqn.params)
+    size = typeof(out).shape
+    codes, none = spread(codes, size), np.full(size, NO_FAILURE, np.int32)
     if p is select_n_p:
         which = args[0]
         chosen = eq(which, typeof(which).dtype.type(k - 1))
-        return bitwise_and(mask, spread(chosen, size))
-    if dtypes.is_inexact(typeof(out).dtype):            # such as 1 / infinity
-        return bitwise_and(mask, bitwise_not(is_finite(out)))
-    return mask
+        return select_n(spread(chosen, size), none, codes)
+    if dtypes.is_inexact(typeof(out).dtype):            # finite again, such as 1 / infinity
+        return select_n(is_finite(out), codes, none)
+    return codes

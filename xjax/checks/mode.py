@@ -180,8 +180,7 @@ def _error(site: Site, values: np.ndarray, source: Source | None) -> Exception:
                    "pass an index inside of the array, or choose the meaning of others by mode=: x.at[i].get(mode="
                    "'clip'), .set(v, mode='drop').", IndexError)
     if check == "nan":
-        kind = "a NaN" if values[0] else "an infinity"
-        return bad(name, f"made {kind} from arguments without one", {"result": detail, **line},
+        return bad(name, f"made {detail} from arguments without one", line,
                    "keep the arguments inside of the domain of the operation: guard them with numpy.where before it.",
                    FloatingPointError)
     return bad(name, f"the result of an operation on {detail} does not fit the dtype", line,

@@ -1,7 +1,7 @@
 """The checks of checked mode on numbers and indices: NaNs and infinities, integers that do not fit, indices.
 
-Each observer returns a mask over the result: True where the operation made a wrong value. `guards.py` decides whether a
-True fails the check.
+A check returns masks over the result: True where the operation made a wrong value. `guards.py` decides whether a True
+is a failure.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from xjax.checks.automatic import (
     NAN_ELEMENTWISE,
     NAN_OTHERS,
     SCATTERS,
+    any_true,
     gather_bounds,
     scatter_bounds,
     slice_bounds,
     update_bounds,
 )
+from xjax.checks.recorder import either
 from xjax.core import dtypes
 from xjax.core.config import DEFAULT_MODE
 from xjax.core.errors import scope_of
@@ -45,27 +47,24 @@ from xjax.ops import (
     window_reduce,
 )
 from xjax.ops.bitwise import bitwise_and, bitwise_not, bitwise_or
-from xjax.ops.compare import ge, le, lt, ne, select_n
+from xjax.ops.compare import ge, le, lt, ne
 from xjax.ops.convert import convert_element_type
 from xjax.ops.index_numbers import GatherScatterMode
 
 
 class Wrong(NamedTuple):
-    """A check of one equation: where its result is wrong, and the static and other parts of the message."""
+    """A check of one equation.
 
-    mask: Any                   # bool, of the shape of the result, or bool[]
+    masks: where its result is wrong, bool of the shape of the result or bool[], with the static part of the message.
+    values: int32[3], the other part: index, axis and size.
+    """
+
     check: str
-    detail: str
-    values: Any                 # int32[3]
+    masks: list[tuple[Any, str]]
+    values: Any = np.zeros(3, np.int32)
 
 
-NONE = np.zeros(3, np.int32)
 Check = Callable[[Eqn, Sequence[Any], Sequence[Any]], Wrong | None]
-
-
-def any_true(flags: Any) -> Any:
-    """Whether an entry of a bool array is true."""
-    return reduce.reduce_or(flags, tuple(range(len(typeof(flags).shape))))
 
 
 def spread(x: Any, size: tuple[int, ...]) -> Any:
@@ -108,8 +107,7 @@ def made_bad(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | None
     nan = bitwise_and(is_nan(y), bitwise_not(_among(eqn, args, size, is_nan)))
     infinite = bitwise_and(bitwise_and(bitwise_not(is_finite(y)), bitwise_not(is_nan(y))),
                            bitwise_not(_among(eqn, args, size, lambda x: bitwise_not(is_finite(x)))))
-    kind = select_n(any_true(nan), np.int32(0), np.int32(1))
-    return Wrong(bitwise_or(nan, infinite), "nan", str(typeof(y).dtype), shape.broadcast_in_dim(kind, (3,), ()))
+    return Wrong("nan", [(nan, "a NaN"), (infinite, "an infinity")])
 
 
 # -- integers -----------------------------------------------------------------------------------------------------
@@ -139,7 +137,7 @@ def overflows(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | Non
     exact = convert_element_type(exact, wide)
     distance = piecewise.abs(elementwise.sub(exact, convert_element_type(y, wide)))
     half = wide.type(2.0 ** (dtypes.itemsize_bits(dtype) - 1))
-    return Wrong(bitwise_not(le(distance, half)), "ints", str(dtype), NONE)
+    return Wrong("ints", [(bitwise_not(le(distance, half)), str(dtype))])
 
 
 def _shift(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | None:
@@ -153,7 +151,7 @@ def _shift(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | None:
     bits = dtype.type(dtypes.itemsize_bits(dtype))
     lost = ne(back.bind(outs[0], count), x)
     outside = bitwise_and(bitwise_or(lt(count, dtype.type(0)), ge(count, bits)), ne(x, dtype.type(0)))
-    return Wrong(bitwise_or(lost, outside), "ints", str(dtype), NONE)
+    return Wrong("ints", [(bitwise_or(lost, outside), str(dtype))])
 
 
 def _converted(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | None:
@@ -170,14 +168,14 @@ def _converted(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | No
         wide = x if dtypes.itemsize_bits(old) >= 32 else convert_element_type(x, np.float32)
         wide_type = typeof(wide).dtype.type
         below = lt(wide, wide_type(low)) if low < -2.0 ** 23 else le(wide, wide_type(low - 1))
-        return Wrong(bitwise_or(bitwise_or(below, ge(wide, wide_type(high))), is_nan(wide)), "ints", str(new), NONE)
+        return Wrong("ints", [(either([below, ge(wide, wide_type(high)), is_nan(wide)]), str(new))])
     if not counts(new) or not dtypes.is_int(old):
         return None
     changed = ne(convert_element_type(y, old), x)
     if dtypes.is_unsigned(old) == signed:
         sign = [lt(v, typeof(v).dtype.type(0)) for v in (x, y) if not dtypes.is_unsigned(typeof(v).dtype)]
         changed = bitwise_or(changed, sign[0])
-    return Wrong(changed, "ints", str(new), NONE)
+    return Wrong("ints", [(changed, str(new))])
 
 
 # -- indices ------------------------------------------------------------------------------------------------------
@@ -188,7 +186,7 @@ def _index(bounds: Callable, by_mode: bool) -> Check:
                 DEFAULT_MODE not in scope_of(eqn.source)):
             return None                                     # the caller chose a mode
         wrong = bounds(eqn, args)
-        return None if wrong is None else Wrong(wrong[0], "index", typeof(args[0]).str_short(), wrong[1][0])
+        return None if wrong is None else Wrong("index", [(wrong[0], typeof(args[0]).str_short())], wrong[1][0])
     return check
 
 

@@ -251,7 +251,7 @@ def _checked_iteration(holder: ClosedJaxpr, test: ClosedJaxpr, body: ClosedJaxpr
     avals = [*test.in_avals[:sizes[0]], *body.in_avals[:sizes[1]], *carry_avals]
     iteration = trace_to_jaxpr(one, avals, "checkify")
     recorder = recorders[-1]
-    checked = Checked(iteration, tuple(recorder.state), tuple(recorder.sites), recorder.observes)
+    checked = Checked(iteration, recorder.kinds, tuple(recorder.sites), recorder.observes)
     m = 1 + checked.count
 
     def run(*args: ArrayLike) -> list[Any]:

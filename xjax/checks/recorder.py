@@ -7,6 +7,7 @@ merged after it into the state before it. So it is derived once for each program
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,15 +20,19 @@ from xjax.core.jaxpr import ClosedJaxpr, Eqn, Literal, Var, program_cache
 from xjax.core.primitive import Primitive
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray, typeof
+from xjax.ops.arrange import stack
 from xjax.ops.bitwise import bitwise_or
 from xjax.ops.compare import ge, select_n
 from xjax.ops.elementwise import add
+from xjax.ops.reduce import argmax
 from xjax.ops.shape import broadcast_in_dim
+from xjax.ops.slice import dynamic_index_in_dim
 from xjax.ops.zeros import zeros_of
 from xjax.typing import ArrayLike
 
 # rule(recorder, equation, arguments) -> results: applies the operation and records its checks.
 Rule = Callable[["Recorder", Eqn, list[Any]], Sequence[Any]]
+_STACKED = 64               # the largest number of values of a check that are stacked
 # guards(recorder, program, arguments) -> results: evaluates a program in place of `evaluate`.
 Guards = Callable[["Recorder", ClosedJaxpr, Sequence[Any]], list[Any]]
 
@@ -52,10 +57,10 @@ class Recorder:
     def __init__(self, plan: Plan):
         self.plan = plan
         self.sites: list[Site] = []
-        self.state: dict[Kind, State] = {}
+        self._parts: dict[Kind, list[State]] = {}
         self.observes = False               # whether the program reports to the host while it runs
         self.guarded: frozenset[Var] = frozenset()          # of the program that is evaluated; see `guards`
-        self.doubts: dict[Var, list[Any]] = {}
+        self.doubts: dict[Var, Any] = {}
 
     def fail_if(self, pred: ArrayLike, category: type, source: Source | None, static: tuple = (),
                 payload: Sequence[Any] = ()) -> None:
@@ -63,12 +68,16 @@ class Recorder:
         kind = Kind(category, tuple([typeof(x).strong() for x in payload]))
         code = select_n(pred, np.int32(NO_FAILURE), np.int32(len(self.sites)))
         self.sites.append(Site(kind, source, static))
-        self._join(kind, (code, list(payload)))
+        self.add(kind, code, payload)
+
+    def add(self, kind: Kind, code: Any, payload: Sequence[Any]) -> None:
+        """Record a check whose site, if it failed, is `code`, else -1."""
+        self._parts.setdefault(kind, []).append((code, list(payload)))
 
     def include(self, kinds: Sequence[Kind], sites: Sequence[Site], leaves: Sequence[Any]) -> None:
         """Record the checks of a program whose state is `leaves`."""
         for kind, (code, payload) in zip(kinds, states(kinds, leaves), strict=True):
-            self._join(kind, (shifted(code, len(self.sites)), payload))
+            self.add(kind, shifted(code, len(self.sites)), payload)
         self.sites += sites
 
     def take(self, checked: Checked, outs: Sequence[Any]) -> list[Any]:
@@ -78,12 +87,14 @@ class Recorder:
         self.observes = self.observes or checked.observes
         return list(outs[:n])
 
-    def _join(self, kind: Kind, new: State) -> None:
-        old = self.state.get(kind)
-        self.state[kind] = new if old is None else first_failure(old, new)
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return tuple(self._parts)
 
     def leaves(self) -> list[Any]:
-        return [x for code, payload in self.state.values() for x in (code, *payload)]
+        """The state of all checks so far: for each kind, the check that failed first."""
+        return [x for kind, parts in self._parts.items() for code, payload in [_first_of(kind, parts)]
+                for x in (code, *payload)]
 
 
 class Checked(NamedTuple):
@@ -97,7 +108,7 @@ class Checked(NamedTuple):
     @property
     def active(self) -> bool:
         """Whether it makes any check."""
-        return bool(self.sites) or self.observes
+        return bool(self.kinds) or self.observes
 
     @property
     def count(self) -> int:
@@ -122,6 +133,17 @@ def first_failure(old: State, new: State) -> State:
     return (select_n(failed, new[0], old[0]),
             [select_n(broadcast_in_dim(failed, typeof(a).shape, axes), b, a)
              for a, b in zip(old[1], new[1], strict=True)])
+
+
+def _first_of(kind: Kind, parts: Sequence[State]) -> State:
+    """The first state of several whose check failed. Small values are stacked, since a chain of selections is slow."""
+    if len(parts) > 1 and sum(a.size for a in kind.avals) <= _STACKED:
+        codes = stack([code for code, _ in parts])
+        first = argmax(ge(codes, np.zeros(len(parts), np.int32)), 0, np.int32)
+        columns = [codes, *[stack(column) for column in zip(*[payload for _, payload in parts], strict=True)]]
+        code, *payload = [dynamic_index_in_dim(x, first, 0, keepdims=False) for x in columns]
+        return code, payload
+    return functools.reduce(first_failure, parts)
 
 
 def shifted(code: Any, offset: int) -> Any:
@@ -178,4 +200,4 @@ def checked_program(closed: ClosedJaxpr, plan: Plan) -> Checked:
         return [*outs, *recorder.leaves()]
 
     program = trace_to_jaxpr(run, closed.in_avals, "checkify")
-    return Checked(program, tuple(recorder.state), tuple(recorder.sites), recorder.observes)
+    return Checked(program, recorder.kinds, tuple(recorder.sites), recorder.observes)

@@ -219,6 +219,11 @@ def user_location() -> Source | None:
     return None
 
 
+def is_of_xjax(file: str) -> bool:
+    """Whether a source file is one of xjax."""
+    return file.startswith(_OURS[0])
+
+
 def calling_frame() -> FrameType | None:
     """The frame of the user's code that calls a function of xjax directly, such as a jitted one.
 

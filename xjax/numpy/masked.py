@@ -53,7 +53,7 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, siz
                       fix="pass a condition as long as the axis.", exc=ValueError)
         return take(a, positions, axis, mode="promise_in_bounds")
     (positions,) = nonzero(mask, size=static_int(size, "size", caller), fill_value=length)
-    return take(a, positions, axis, fill_value=fill_value)
+    return take(a, positions, axis, mode="fill", fill_value=fill_value)
 
 
 def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0) -> Array:

@@ -12,6 +12,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
+import numpy as np
+
 from xjax.core.cache import Cache
 from xjax.core.calls import leave_boundary
 from xjax.core.config import config
@@ -113,6 +115,8 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
                 elif x is not None and name in operands:
                     place = _place_of_number(x, args)
                     if place is None:
+                        if config.check:
+                            return _checked(launch, fun, operands, args, kwargs)
                         return fun(*args, **kwargs)
                     has_numbers = add_number(x, place, key, bufs) or has_numbers
                 else:
@@ -147,6 +151,17 @@ def _with_arrays(fun: Callable, values: Sequence[Any], count: int, kwargs: dict,
     rest = iter(arrays)
     all_args = [next(rest) if type(x) is Array else x for x in values]
     return fun(*all_args[:count], **dict(zip(kwargs, all_args[count:], strict=True)))
+
+
+def _checked(launch: Callable, fun: Callable, operands: frozenset, args: tuple, kwargs: dict) -> PyTree:
+    """The call in checked mode, with its NumPy arrays as arrays.
+
+    So it is one program, and only there can a selection drop the values that a check would refuse.
+    """
+    values = [to_array(x) if type(x) is np.ndarray and i in operands else x for i, x in enumerate(args)]
+    if all(x is y for x, y in zip(values, args, strict=True)):
+        return fun(*args, **kwargs)
+    return launch(*values, **kwargs)
 
 
 def _place_of_number(x: Any, args: Sequence[Any]) -> Place | None:

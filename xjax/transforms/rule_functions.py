@@ -9,7 +9,8 @@ from typing import Any, final
 
 from xjax.core import dtypes
 from xjax.core.calls import Flat, PickledByName, canonical_argnums, function_name
-from xjax.core.errors import UnexpectedTracerError, bad, did_you_mean
+from xjax.core.context import context
+from xjax.core.errors import UnexpectedTracerError, bad, did_you_mean, is_of_xjax
 from xjax.core.trace import Tag
 from xjax.core.tree import PyTreeDef, leaf_paths, tree_map, tree_mismatch
 from xjax.core.types import ShapedArray, Vma, Zero, typeof
@@ -176,13 +177,21 @@ def check_closure(caller: str, values: Sequence[Any]) -> None:
 
 
 def call_rule(caller: str, rule: Callable, *args: object) -> Any:
-    """`rule(*args)`; an error for traced values that the user's rule closes over is replaced by a clearer one."""
+    """`rule(*args)`; an error for traced values that the user's rule closes over is replaced by a clearer one.
+
+    The position of operations in the user's rule is their own line, not that of the call of the function.
+    """
+    saved, code = context.source, getattr(getattr(rule, "func", rule), "__code__", None)
+    if code is not None and not is_of_xjax(code.co_filename):
+        context.source = None
     try:
         return rule(*args)
     except ClosedOverError:
         raise                                           # raised already by an inner rule
     except UnexpectedTracerError as error:
         raise closed_over(caller) from error
+    finally:
+        context.source = saved
 
 
 def as_arrays(xs: Sequence[Any]) -> list[Any]:
