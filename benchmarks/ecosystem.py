@@ -38,18 +38,18 @@ def run(library: str, arguments: Sequence[str], folder: Path = ROOT, seconds: fl
 # -- the libraries' own tests -----------------------------------------------------------------------------------------
 
 def results(library: str, folder: Path, options: Sequence[str]) -> dict[str, str]:
-    """For each test of a folder: "passed", or what else became of it."""
+    """For each test of a folder: "passed", "failure", "error" or "skipped"."""
     with tempfile.TemporaryDirectory() as temporary:
         report = Path(temporary) / "report.xml"
         process = run(library, ["-m", "pytest", str(folder), "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
                                 *options], folder=folder)
         if not report.exists():
             sys.exit(f"{library}: pytest wrote no report\n{process.stdout[-3000:]}{process.stderr[-3000:]}")
-        found = {}
+        outcomes = {}
         for case in ElementTree.parse(report).iter("testcase"):
             outcome = next((child.tag for child in case if child.tag in ("failure", "error", "skipped")), "passed")
-            found[f"{case.get('classname')}.{case.get('name')}"] = outcome
-        return found
+            outcomes[f"{case.get('classname')}.{case.get('name')}"] = outcome
+        return outcomes
 
 
 def compare_tests(folders: Sequence[Path], options: Sequence[str], failed: bool) -> None:
@@ -146,7 +146,7 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path, help="for tests: folders with tests")
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--only", default="", help="for programs: those whose names contain this")
-    parser.add_argument("--failed", action="store_true", help="for tests: list those that fail on xjax only")
+    parser.add_argument("--failed", action="store_true", help="for tests: list the tests that fail on xjax only")
     parser.add_argument("--pytest", default="", help="for tests: further options of pytest, separated by spaces")
     args = parser.parse_intermixed_args()
     if args.what == "tests":

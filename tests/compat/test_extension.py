@@ -11,7 +11,7 @@ import pytest
 from tests.compat.test_install import output
 from tests.oracle import real_jax
 
-# What a program may use without an import.
+# Names that a program may use without an import.
 START = """
 import jax, jax.numpy as jnp, numpy as np
 import jax.core, jax.api_util, jax.extend.core as jex_core

@@ -28,7 +28,7 @@ class WrappedFun:
 
     Attributes:
       f: the function itself.
-      debug_info: what the library said about it.
+      debug_info: its names in messages, as the library gave them.
     """
 
     def __init__(self, f: Callable, call: Callable | None = None, debug_info: Any = None):

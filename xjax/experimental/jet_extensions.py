@@ -44,7 +44,7 @@ def fact(n: int) -> int:
 class JetRules(MutableMapping):
     """The rules, by operation. A rule that is set replaces the library's; `del` gives it back.
 
-    An operation without a rule is no key, though it has Taylor coefficients, from its derivative rule.
+    An operation without a rule of its own is not a key, though its derivative rule gives Taylor coefficients.
     """
 
     def __getitem__(self, p: Primitive) -> JaxRule:

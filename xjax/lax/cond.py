@@ -173,12 +173,12 @@ def choose(caller: str, index: ArrayLike, funs: Sequence[Callable], names: Seque
 
 def _with_all_refs(traced: list[TracedFunction]) -> tuple[list[TracedFunction], Uses | None]:
     """The branches with the values of all refs that some branch uses, and these refs; None if there are none."""
-    found = [t.uses for t in traced if t.uses is not None]
-    if not found:
+    used = [t.uses for t in traced if t.uses is not None]
+    if not used:
         return traced, None
-    changed = tuple(dict.fromkeys([ref for u in found for ref in u.changed]))
-    read_only = tuple(dict.fromkeys([ref for u in found for ref in u.read_only if ref not in changed]))
-    uses = Uses((*read_only, *changed), len(changed), tuple(sorted({i for u in found for i in u.arguments})))
+    changed = tuple(dict.fromkeys([ref for u in used for ref in u.changed]))
+    read_only = tuple(dict.fromkeys([ref for u in used for ref in u.read_only if ref not in changed]))
+    uses = Uses((*read_only, *changed), len(changed), tuple(sorted({i for u in used for i in u.arguments})))
     avals = tuple([typeof(read(ref)) for ref in uses.outer])
     programs = [_with_refs(t.program, len(t.consts), t.uses or NO_REFS, uses, avals) for t in traced]
     return [t._replace(program=p) for t, p in zip(traced, programs, strict=True)], uses

@@ -13,7 +13,7 @@ def checked(f):
     def call(*args):
         for value, annotation in zip(args, inspect.get_annotations(f).values(), strict=False):
             if not isinstance(value, annotation):
-                raise TypeError(f"{value} is no {annotation}")
+                raise TypeError(f"{value} is not {annotation}")
         return f(*args)
 
     return call

@@ -45,7 +45,7 @@ def _flat(f: WrappedFun, in_tree: PyTreeDef, call: Callable) -> tuple[WrappedFun
 
 def debug_info(traced_for: str, fun: Callable, args: Sequence[Any], kwargs: Mapping[str, Any],
                **options: Any) -> DebugInfo:
-    """What messages call a function and its arguments."""
+    """The names of a function and its arguments in messages."""
     return DebugInfo(traced_for, function_name(fun), tuple(argument_names(fun, args, dict(kwargs))))
 
 

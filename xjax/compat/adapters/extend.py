@@ -1,1 +1,1 @@
-"""`jax.extend`: what libraries build on."""
+"""`jax.extend`: modules for libraries that extend JAX."""

@@ -56,7 +56,7 @@ class ModuleContext:
 
 
 class LoweringRuleContext:
-    """What a rule knows about its operation.
+    """The operation that a rule writes, and the module that it writes to.
 
     Attributes: module_context, primitive, avals_in, avals_out, platforms, tokens_in, name_stack: as in JAX.
     """
@@ -133,7 +133,7 @@ def _by_bindings(p: Primitive, rule: Callable, b: Builder, out: Any, *operands: 
 
 
 def flatten_ir_values(x: Any) -> list[Any]:
-    """The values in what a rule returned: values, operations, and sequences of them."""
+    """The values in the result of a rule: values, operations, and sequences of them."""
     if isinstance(x, (list, tuple)):
         return [value for item in x for value in flatten_ir_values(item)]
     if hasattr(x, "results"):

@@ -52,7 +52,7 @@ def trace_to_jaxpr_dynamic(fun: WrappedFun, in_avals: Sequence[ShapedArray],
 
 def trace_to_jaxpr_nounits(fun: WrappedFun, pvals: Sequence[PartialVal],
                            instantiate: bool | Sequence[bool] = False) -> tuple[Jaxpr, list[PartialVal], list[Any]]:
-    """Run a flat function on known values and placeholders; what depends on placeholders is recorded.
+    """Run a flat function on known values and placeholders; operations on placeholders are recorded.
 
     Args: instantiate: results to treat as unknown though they are known.
     Returns: (the program of the unknown inputs and results, all results, values of its `constvars`).
