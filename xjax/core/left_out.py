@@ -51,7 +51,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.thunky": _KERNELS,
     "xjax.experimental.topologies": "programs are compiled for existing devices only",
     "xjax.experimental.transfer": "collectives pass arrays between processes",
-    "xjax.experimental.xla_metadata": _METADATA,
     "xjax.export": "programs are not saved and loaded: `jit(f).lower(x).as_text()` is the program as text",
     "xjax.extend": _INTERNAL,
     "xjax.interpreters": _INTERNAL,
@@ -114,6 +113,10 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
         "functions of the dense array, or of m.data, have these derivatives": ("jacfwd", "jacobian", "jacrev"),
         "functions of the entries compute it: see m.data and m.indices": (
             "bcoo_conv_general_dilated", "bcoo_dot_general_sampled", "bcoo_extract", "bcoo_gather", "random_bcoo"),
+    },
+    "xjax.experimental.xla_metadata": {
+        "the decorator set_xla_metadata(name=value) tags all operations of a function": (
+            "must_fuse", "xla_metadata_call", "xla_metadata_call2"),
     },
     "xjax.debug": {
         "the compiler chooses shardings after tracing: read x.sharding of a result, or output_shardings of a compiled "
