@@ -10,7 +10,7 @@ import pytest
 
 import xjax
 from tests.oracle import real_jax
-from xjax.experimental.xla_metadata import set_xla_metadata
+from xjax.experimental.xla_metadata import set_xla_metadata, xla_metadata_call
 
 jax = real_jax("experimental.xla_metadata")
 X = np.arange(3, dtype=np.float32)
@@ -78,6 +78,11 @@ def test_programs_inside_are_tagged():
 
 def test_compiled_programs_keep_the_attributes():
     assert 'frontend_attributes={e="z"}' in xjax.jit(FUNCTIONS["values"](xjax)).lower(X).compile().as_text()
+
+
+def test_the_call_form():
+    for f in (xla_metadata_call(xjax.lax.sin, k=1), xla_metadata_call(k=1)(xjax.lax.sin)):
+        assert tagged(xjax, f) == [("stablehlo.sine", '{k = "1"}')]
 
 
 def test_mistakes():

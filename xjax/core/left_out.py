@@ -115,8 +115,8 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
             "bcoo_conv_general_dilated", "bcoo_dot_general_sampled", "bcoo_extract", "bcoo_gather", "random_bcoo"),
     },
     "xjax.experimental.xla_metadata": {
-        "the decorator set_xla_metadata(name=value) tags all operations of a function": (
-            "must_fuse", "xla_metadata_call", "xla_metadata_call2"),
+        "hints for TPUs: xla_metadata_call attaches any attribute": (
+            "fuse_limit", "must_fuse_call", "xla_metadata_call2"),
     },
     "xjax.debug": {
         "the compiler chooses shardings after tracing: read x.sharding of a result, or output_shardings of a compiled "
@@ -152,6 +152,8 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
 # Names in these tables that only some versions of JAX have -> (since, until): version >= `since` and < `until`.
 VERSIONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.experimental.layout.explicit_layout", "xjax.ffi.abstract_token",
+                     "xjax.experimental.xla_metadata.fuse_limit", "xjax.experimental.xla_metadata.must_fuse_call",
+                     "xjax.experimental.xla_metadata.xla_metadata_call2",
                      "xjax.lax.psum_scatter_start", "xjax.sharding.no_collectives", "xjax.experimental.overlap",
                      "xjax.experimental.thunky"), ("0.12", "")),
     **dict.fromkeys(("xjax.lax.dce_sink_p", "xjax.lax.precv", "xjax.lax.psend", "xjax.experimental.cur_qdd",

@@ -44,7 +44,7 @@ def fact(n: int) -> int:
 class JetRules(MutableMapping):
     """The rules, by operation. A rule that is set replaces the library's; `del` gives it back.
 
-    An operation without a rule is no key, though it has Taylor coefficients, from its derivative rule.
+    Other operations have Taylor coefficients too, from their derivative rules, but are not keys.
     """
 
     def __getitem__(self, p: Primitive) -> JaxRule:

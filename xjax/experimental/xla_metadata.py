@@ -22,7 +22,7 @@ from xjax.core.tree import tree_map
 from xjax.core.types import ShapedArray
 from xjax.typing import ArrayLike, PyTree
 
-__all__ = ["set_xla_metadata"]
+__all__ = ["set_xla_metadata", "xla_metadata_call"]
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -46,6 +46,12 @@ def set_xla_metadata(x: PyTree = None, **kwargs: str | bool | int | float) -> Py
     if x is None:
         return _Tagging(pairs)
     return tree_map(lambda leaf: xla_metadata_value_p.bind(leaf, xla_metadata_kvs=pairs) if pairs else leaf, x)
+
+
+def xla_metadata_call(f: Callable | None = None, /, **meta: str | bool | int | float) -> Callable:
+    """`f`, all operations of which are tagged; without `f`, a decorator.  Args: meta: as in `set_xla_metadata`."""
+    decorator = set_xla_metadata(**meta)
+    return decorator if f is None else decorator(f)
 
 
 def _text(name: str, value: object) -> str:

@@ -1,4 +1,4 @@
-"""`jax.extend.random`: generators of random bits, those of the library and those that a program defines."""
+"""`jax.extend.random`: generators of random bits, of the library and of programs."""
 
 from __future__ import annotations
 
