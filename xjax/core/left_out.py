@@ -119,8 +119,6 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
             "fuse_limit", "must_fuse_call", "xla_metadata_call2"),
     },
     "xjax.debug": {
-        "the compiler chooses shardings after tracing: read x.sharding of a result, or output_shardings of a compiled "
-        "function": ("inspect_array_sharding",),
         _PRIMITIVE: ("DebugEffect", "OrderedDebugEffect"),
     },
     "xjax.ffi": {
