@@ -38,7 +38,8 @@ tree_util
 """.split()  # noqa: SIM905
 # Single functions with values, in other modules.
 SOME_WITH_VALUES = {"experimental": ["io_callback"], "experimental.jet": ["jet"], "experimental.ode": ["odeint"],
-                    "experimental.mesh_utils": ["create_device_mesh"]}
+                    "experimental.mesh_utils": ["create_device_mesh"],
+                    "experimental.checkify": ["check", "check_error", "checkify", "debug_check"]}
 
 
 def named(library: str, module: str) -> str:

@@ -18,7 +18,8 @@ PAGE = ROOT / "docs" / "architecture.md"
 TOP = "top"
 # The rooms of each package, from the lowest to the highest: a room may import the rooms before it.
 ORDER = {
-    "xjax": ("version", "core", "ops", "transforms", "runtime", "lax", "numpy", "random", "nn", "image", "scipy", TOP),
+    "xjax": ("version", "core", "ops", "transforms", "runtime", "lax", "numpy", "random", "nn", "image", "scipy",
+             "checks", TOP),
     "xjax.runtime": ("process", "xla", "devices", "placement", "arrays", "programs", TOP),
     "xnn.graph": ("structure", "layers", "samplers", "host", TOP),
     "recipes": ("process", "settings", "data", "results", "models", "training", "tasks", "pages", TOP),

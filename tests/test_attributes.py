@@ -80,9 +80,9 @@ INTERNAL = {  # internal to JAX: mutable values, types with shardings, passes, l
     "ShapeDtypeStruct": "is_ref manual_axis_type",
     "traced": "lojax out_avals",
     "compiled": "call",
-    "closed program": "debug_info is_high",
-    "program": "debug_info is_high",
-    "equation": "ctx source_info",
+    "closed program": "is_high",
+    "program": "is_high",
+    "equation": "ctx",
 }
 OF_ONE_VERSION = [current(table) for table in (
     {

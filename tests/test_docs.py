@@ -1,6 +1,8 @@
 """Pages of docs/ are correct: their code runs from top to bottom, and prints the shown output.
 
-A ```text block is the output of the ```python block before it: its stdout, and its error, if it ends with one.
+A ```text block is the output of the ```python block before it: its stdout, warnings about repeated traces, and its
+error, if it ends with one. A page that installs xjax as jax runs in a process of its own:
+``python -m tests.test_docs PAGE`` prints its outputs.
 """
 
 import ast
@@ -8,12 +10,21 @@ import contextlib
 import functools
 import importlib.util
 import io
+import json
+import os
 import re
+import subprocess
+import sys
 import traceback
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.oracle import real_jax
+from tests.quick_compiling import flags
+from xjax.errors import RetraceWarning
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -54,14 +65,20 @@ def _names(code):
     return made, {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - made - arguments
 
 
-BLOCKS = {page: _blocks(page) for page in ("layers.md", "graphs.md", "gpu.md")}
+PAGES = ("layers.md", "graphs.md", "gpu.md", "recompiles.md", "extending.md", "checked_mode.md", "mutable_arrays.md")
+BLOCKS = {page: _blocks(page) for page in PAGES}
+IN_A_PROCESS = {"extending.md"}
 ALL = [block for blocks in BLOCKS.values() for block in blocks]
 
 
 def run(block, namespace):
     """The output of the block."""
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+        show = warnings.showwarning
+        warnings.showwarning = lambda text, kind, *place: (
+            print(f"{kind.__name__}: {text}") if kind is RetraceWarning else show(text, kind, *place))
+        warnings.simplefilter("default", RetraceWarning)
         try:
             exec(compile("\n" * block.line + block.code, str(DOCS / block.page), "exec"), namespace)
         except Exception as err:
@@ -69,9 +86,19 @@ def run(block, namespace):
     return "\n".join(line.rstrip() for line in printed.getvalue().strip().splitlines())
 
 
+def in_a_process(page):
+    """Line of a block -> its output, by this file as a program."""
+    done = subprocess.run([sys.executable, "-m", "tests.test_docs", page], cwd=DOCS.parent, capture_output=True,
+                          text=True, timeout=300, env={**os.environ, "XLA_FLAGS": flags()})
+    assert done.returncode == 0, done.stderr
+    return {int(line): text for line, text in json.loads(done.stdout.splitlines()[-1]).items()}
+
+
 @functools.cache
 def printed(page):
     """Line of a block -> its output, for all blocks of a page in order that need no missing library."""
+    if page in IN_A_PROCESS and __name__ != "__main__":
+        return in_a_process(page)
     namespace = {"__name__": page.replace(".", "_")}
     return {block.line: run(block, namespace) for block in BLOCKS[page]
             if block.needs is None or importlib.util.find_spec(block.needs)}
@@ -92,3 +119,23 @@ def test_every_block_is_read(page):
     blocks = BLOCKS[page]
     assert fences.count("python") == len(blocks) and fences.count("text") == sum(bool(b.shown) for b in blocks)
     assert set(fences) == {"python", "text", ""}
+
+
+def test_the_part_for_jax_prints_the_same_on_the_real_jax():
+    real_jax()
+    blocks = BLOCKS["extending.md"]
+    first = next(i for i, block in enumerate(blocks) if "install_as_jax()" in block.code)
+    assert in_a_process("real-jax") == {block.line: printed("extending.md")[block.line] for block in blocks[first:]}
+
+
+def on_real_jax():
+    """Line -> output, of the blocks of extending.md from its installation of xjax as jax, without this."""
+    blocks, namespace = BLOCKS["extending.md"], {"__name__": "extending_md"}
+    first = next(i for i, block in enumerate(blocks) if "install_as_jax()" in block.code)
+    lines = [line if "xjax" not in line else "" for line in blocks[first].code.splitlines()]
+    changed = [blocks[first]._replace(code="\n".join(lines)), *blocks[first + 1:]]
+    return {block.line: run(block, namespace) for block in changed}
+
+
+if __name__ == "__main__":
+    print(json.dumps(on_real_jax() if sys.argv[1] == "real-jax" else printed(sys.argv[1])))

@@ -19,9 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A package may import itself and packages to its left; within one group, only the pairs in `SIDEWAYS`.
 LAYERS = [["version"], ["core"], ["ops"], ["transforms"], ["runtime"], ["lax"], ["numpy"],
-          ["random", "nn", "scipy", "image"]]
+          ["random", "nn", "scipy", "image", "checks"]]
 RANK = {name: rank for rank, group in enumerate(LAYERS) for name in group}
-SIDEWAYS = {("nn", "random"), ("scipy", "random"), ("scipy", "nn")}          # random < nn < scipy
+SIDEWAYS = {("nn", "random"), ("scipy", "random"), ("scipy", "nn"), ("checks", "random")}          # random < nn < scipy
 
 PUBLIC = {"xjax", "xjax.numpy", "xjax.lax", "xjax.random", "xjax.nn", "xjax.nn.attention_in_blocks",
           "xjax.nn.initializers", "xjax.tree", "xjax.tree_util", "xjax.ops", "xjax.errors", "xjax.dtypes",

@@ -18,6 +18,7 @@ from xjax.core.config import (
     array_garbage_collection_guard,
     auto_pcast,
     check_tracer_leaks,
+    checking,
     checking_leaks,
     config,
     debug_infs,
@@ -34,6 +35,7 @@ from xjax.core.config import (
     legacy_prng_key,
     log_compiles,
     no_execution,
+    no_retrace,
     no_tracing,
     numpy_dtype_promotion,
     numpy_rank_promotion,
@@ -48,7 +50,6 @@ from xjax.core.config import (
 )
 from xjax.core.dtypes import float0
 from xjax.core.public import attributes_of
-from xjax.core.types import typeof
 from xjax.runtime.api import (
     block_until_ready,
     clear_caches,
@@ -85,6 +86,7 @@ from xjax.runtime.stages import ShapeDtypeStruct, eval_shape, make_jaxpr
 from xjax.runtime.xla import Device
 from xjax.transforms.autodiff import grad, jvp, linearize, value_and_grad, vjp
 from xjax.transforms.jacobians import hessian, jacfwd, jacobian, jacrev
+from xjax.transforms.refs import typeof
 from xjax.transforms.vmap import vmap
 from xjax.typing import Array
 from xjax.version import __version__, __version_info__
@@ -100,6 +102,7 @@ if TYPE_CHECKING:
         distributed,
         dlpack,
         experimental,
+        export,
         ffi,
         flatten_util,
         image,
@@ -110,6 +113,7 @@ if TYPE_CHECKING:
         ops,
         profiler,
         random,
+        ref,
         scipy,
         stages,
         test_util,
@@ -117,6 +121,7 @@ if TYPE_CHECKING:
     )
     from xjax.compat.finder import install_as_jax
     from xjax.lax.callbacks import pure_callback
+    from xjax.ref import Ref, ds, empty_ref, free_ref, freeze, new_ref
     from xjax.runtime.arrays.global_arrays import (
         make_array_from_callback,
         make_array_from_process_local_data,
@@ -139,8 +144,8 @@ if TYPE_CHECKING:
 _LAZY = {
     **{name: (f"xjax.{name}", "") for name in (
         "ad_checkpoint", "checkpoint_policies", "compat", "custom_batching", "custom_derivatives", "debug",
-        "distributed", "dlpack", "experimental", "ffi", "flatten_util", "image", "interop", "memory", "monitoring",
-        "nn", "ops", "profiler", "random", "scipy", "stages", "test_util", "version")},
+        "distributed", "dlpack", "experimental", "export", "ffi", "flatten_util", "image", "interop", "memory",
+        "monitoring", "nn", "ops", "profiler", "random", "ref", "scipy", "stages", "test_util", "version")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
     "remat": ("xjax.transforms.remat", "remat"),
     "closure_convert": ("xjax.transforms.closure_convert", "closure_convert"),
@@ -155,6 +160,7 @@ _LAZY = {
     "print_environment_info": ("xjax.runtime.environment", "print_environment_info"),
     "pure_callback": ("xjax.lax.callbacks", "pure_callback"),
     "reshard": ("xjax.runtime.sharding_constraint", "reshard"),
+    **{name: ("xjax.ref", name) for name in ("Ref", "ds", "empty_ref", "free_ref", "freeze", "new_ref")},
     "shard_map": ("xjax.runtime.shard_map", "shard_map"),
     **{name: ("xjax.runtime.arrays.global_arrays", name) for name in (
         "make_array_from_callback", "make_array_from_process_local_data", "make_array_from_single_device_arrays")},
@@ -162,18 +168,20 @@ _LAZY = {
 
 __all__ = [
     "Array", "Device", "Inline", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "allow_f16_reductions",
-    "array_garbage_collection_guard", "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking_leaks",
-    "clear_caches", "config", "copy_to_host_async", "debug_infs", "debug_key_reuse", "debug_nans", "default_backend",
-    "default_device", "default_matmul_precision", "default_prng_impl", "device_count", "device_get", "device_put",
-    "devices", "disable_jit", "dtypes", "enable_checks", "enable_custom_prng", "enable_x64", "ensure_compile_time_eval",
-    "errors", "eval_shape", "explain_cache_misses", "float0", "get_abstract_mesh", "get_mesh", "grad", "hessian",
-    "host_count", "host_id", "host_ids", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "lax", "legacy_prng_key",
-    "linearize", "live_arrays", "local_device_count", "local_devices", "log_compiles", "make_jaxpr", "make_mesh",
-    "memory_report", "named_call", "named_scope", "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion",
-    "numpy_rank_promotion", "process_count", "process_index", "process_indices", "remove_size_one_mesh_axis_from_type",
-    "set_mesh", "sharding", "softmax_custom_jvp", "thread_guard", "threefry_partitionable", "transfer_guard",
+    "array_garbage_collection_guard", "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking",
+    "checking_leaks", "clear_caches", "config", "copy_to_host_async", "debug_infs", "debug_key_reuse",
+    "debug_nans", "default_backend", "default_device", "default_matmul_precision", "default_prng_impl",
+    "device_count", "device_get", "device_put", "devices", "disable_jit", "dtypes", "enable_checks",
+    "enable_custom_prng", "enable_x64", "ensure_compile_time_eval", "errors", "eval_shape", "explain_cache_misses",
+    "float0", "get_abstract_mesh", "get_mesh", "grad", "hessian", "host_count", "host_id", "host_ids", "jacfwd",
+    "jacobian", "jacrev", "jit", "jvp", "lax", "legacy_prng_key", "linearize", "live_arrays", "local_device_count",
+    "local_devices", "log_compiles", "make_jaxpr", "make_mesh", "memory_report", "named_call", "named_scope",
+    "no_execution", "no_retrace", "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion",
+    "process_count", "process_index", "process_indices", "remove_size_one_mesh_axis_from_type", "set_mesh",
+    "sharding", "softmax_custom_jvp", "thread_guard", "threefry_partitionable", "transfer_guard",
     "transfer_guard_device_to_device", "transfer_guard_device_to_host", "transfer_guard_host_to_device", "tree",
-    "tree_util", "typeof", "typing", "use_abstract_mesh", "value_and_grad", "vjp", "vmap"]
+    "tree_util", "typeof", "typing", "use_abstract_mesh", "value_and_grad", "vjp", "vmap",
+]
 
 
 if not TYPE_CHECKING:                   # so that type checkers report misspelt names

@@ -6,10 +6,12 @@ from xjax.core.calls import api_boundary, old_keywords
 from xjax.core.errors import (
     ConcretizationTypeError,
     EscapedTracerError,
+    InconclusiveDimensionOperation,
     JAXIndexError,
     JAXTypeError,
     KeyReuseError,
     NonConcreteBooleanIndexError,
+    RetraceWarning,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -22,10 +24,11 @@ from xjax.core.public import attributes_of, missing_name
 from xjax.runtime.xla import XlaRuntimeError as JaxRuntimeError
 
 __all__ = [
-    "ConcretizationTypeError", "EscapedTracerError", "JAXIndexError", "JAXTypeError", "JaxRuntimeError",
-    "KeyReuseError", "NonConcreteBooleanIndexError", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "TypePromotionError", "UnexpectedTracerError", "api_boundary", "bad",
-    "check_choice", "did_you_mean", "missing_name", "old_keywords", "tree_mismatch"]
+    "ConcretizationTypeError", "EscapedTracerError", "InconclusiveDimensionOperation", "JAXIndexError",
+    "JAXTypeError", "JaxRuntimeError", "KeyReuseError", "NonConcreteBooleanIndexError", "RetraceWarning",
+    "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "TypePromotionError",
+    "UnexpectedTracerError", "api_boundary", "bad", "check_choice", "did_you_mean", "missing_name", "old_keywords",
+    "tree_mismatch"]
 
 bad = old_keywords(where="caller")(_errors.bad)
 tree_mismatch = old_keywords(where="caller")(_tree.tree_mismatch)

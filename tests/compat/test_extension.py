@@ -166,6 +166,24 @@ program, avals, consts = pe.trace_to_jaxpr_dynamic(wrap(lambda x, y: [jnp.sin(x)
 program, used = pe.dce_jaxpr(program, [False, True])
 show(used, len(program.eqns), [a.shape for a in avals], jax.core.eval_jaxpr(program, consts, jnp.ones(3))[0])
 """,
+    "types, symbolic zeros and traces of values": """
+aval, number = jax.typeof(jnp.ones((2, 3))), jax.typeof(1.0)
+show(*[str(aval.sharding.spec), aval.sharding.mesh.empty, aval.sharding.update(spec=aval.sharding.spec[1:]).spec[0]])
+row = jax.core.ShapedArray(shape=(3,), dtype=aval.dtype, sharding=aval.sharding.update(spec=aval.sharding.spec[1:]))
+show(row.shape, aval.update(shape=(4,), weak_type=True).weak_type, number.strip_weak_type().weak_type)
+show(aval.to_tangent_aval() == aval, jax.typeof(1).to_tangent_aval().dtype == jax.dtypes.float0)
+show(aval.str_short(short_dtypes=True), ad.Zero(aval).instantiate(), ad.Zero(number).instantiate().weak_type)
+show(jax.custom_derivatives.SymbolicZero.from_primal_value(jnp.ones(2)).shape)
+show(jax.jit(lambda x: x + 1).lower(1.0).compiler_ir(dialect="hlo").as_hlo_text().startswith("HloModule"))
+show(jax.jit(lambda x: x + 1)._cache_size())
+
+def check(x):
+    with jex_core.take_current_trace() as trace:
+        show(x._trace is trace, isinstance(x._trace, jax.core.Trace))
+    return x * 2.0
+
+jax.jit(check)(1.0), jax.grad(check)(1.0), jax.vmap(check)(jnp.ones(2)), jax.jvp(check, (1.0,), (1.0,))
+""",
     "an interpreter as a trace": """
 class Counter(jax.core.Trace):
     def __init__(self, parent):
@@ -216,7 +234,8 @@ for impl in (jer.threefry_prng_impl, jer.rbg_prng_impl, jer.unsafe_rbg_prng_impl
     show(impl.name, impl.tag, impl.key_shape, jax.random.key_data(keys), jax.random.bits(jer.seed_with_impl(impl, 5)))
 words = jax.random.key_data(key)
 impl = jer.threefry_prng_impl
-show(impl.seed(np.int32(7)), impl.fold_in(words, jnp.uint32(2)), impl.split(words, (2,)), impl.random_bits(words, 32, (3,)))
+show(impl.seed(np.int32(7)), impl.fold_in(words, jnp.uint32(2)))
+show(impl.split(words, (2,)), impl.random_bits(words, 32, (3,)))
 show(jer.threefry_2x32((words[0], words[1]), np.arange(5, dtype=np.uint32)))
 show(jer.threefry_2x32((words[0], words[1]), np.arange(6, dtype=np.uint32).reshape(2, 3)))
 

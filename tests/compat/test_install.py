@@ -190,3 +190,21 @@ def test_processes_that_a_program_starts_run_on_xjax_too(tmp_path):
     """))
     lines = output("-m", "xjax", "program.py", folder=tmp_path).split()
     assert lines[0].startswith("xjax") and lines[1:3] == ["False", "xjax"] and lines[4:] == ["['xjax']"]
+
+
+def test_optax_of_xnn_runs_on_xjax():
+    pytest.importorskip("optax")
+    installed("""
+        import sys, numpy as np, xnn, xjax.numpy as jnp
+        from xjax import interop
+        from xnn import optim
+        import jax, optax
+        assert optim.adam is optax.adam and interop.from_jax(jnp.sin) is jnp.sin
+        assert isinstance(interop.to_jax_array(3.0), jax.Array) and interop.from_jax_array(jnp.ones(2)).shape == (2,)
+        tx = optim.chain(optim.clip(1.0), optim.adam(0.1))
+        w = {"a": jnp.ones(3)}
+        state = tx.init(w)
+        updates, state = xjax.jit(tx.update)(w, state, w)
+        assert np.allclose(optim.apply_updates(w, updates)["a"], 0.9)
+        assert not any(name.startswith("jax._src") for name in sys.modules)
+    """)

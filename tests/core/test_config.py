@@ -47,7 +47,7 @@ def test_each_option_reads_under_both_names_and_is_documented(name):
     assert f"jax_{name} = " in repr(config)
 
 
-OWN = {"cache_compiled_functions", "compiled_memory_limit"}
+OWN = {"cache_compiled_functions", "check", "compiled_memory_limit", "only_first_traces"}
 OTHER_DEFAULT = {"persistent_cache_min_compile_time_secs"}      # 0 here: quickly compiled operations are cached
 # JAX's options without the prefix jax_, for parts that xjax does not have, and the alias.
 LEFT_OUT = {"check_vma", "eager_constant_folding", "jax2tf_associative_scan_reductions",
@@ -269,6 +269,7 @@ def test_trace_key_follows_every_traced_option():
         "disable_jit": True,
         "debug_nans": True,
         "debug_infs": True,
+        "check": "nan",
         "no_execution": True,
         "disable_most_optimizations": True,
         "high_dynamic_range_gumbel": True,
@@ -404,7 +405,7 @@ def test_environment(environ, name, value):
         ("JAX_ENABLE_X64", "maybe", "'maybe' is not True or False"),
         ("XJAX_NUM_CPU_DEVICES", "two", "digits only"),
         ("JAX_NUMPY_RANK_PROMOTION", "warns", "did you mean 'warn'"),
-        ("JAX_DEBUG_KEY_REUSE", "1", "keys are values"),
+        ("JAX_DEBUG_KEY_REUSE", "1", "does it"),
     ],
 )
 def test_wrong_environment_stops_the_import_and_names_the_variable(variable, text, message):

@@ -50,6 +50,8 @@ _ELSEWHERE: dict[str, str] = {
         tree_util.register_pytree_node tree_util.register_pytree_node_class tree_util.register_pytree_with_keys
         tree_util.register_pytree_with_keys_class tree_util.register_static""",
     "tests/core/test_tree_misuse.py": "tree.static",
+    "tests/experimental/test_checkify.py": """experimental.checkify.check experimental.checkify.check_error
+        experimental.checkify.checkify experimental.checkify.debug_check""",
     "tests/numpy/test_files.py": "numpy.save numpy.savez numpy.load numpy.fromfile numpy.fromiter",
     "tests/random/test_streams.py": "threefry_partitionable",
     "tests/random/test_typed_keys.py": "random.Key",
@@ -61,6 +63,7 @@ _ELSEWHERE: dict[str, str] = {
         debug.visualize_sharding effects_barrier experimental.io_callback""",
     "tests/runtime/test_inspect_sharding.py": "debug.inspect_array_sharding",
     "tests/runtime/test_jit.py": "make_jaxpr",
+    "tests/runtime/test_retraces.py": "no_retrace",
     "tests/runtime/test_mesh_context.py": "get_abstract_mesh get_mesh",
     "tests/runtime/test_pmap.py": "lax.pbroadcast",                    # JAX cannot map it
     "tests/runtime/test_placement.py": """copy_to_host_async host_count host_id host_ids live_arrays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.metadata
@@ -92,6 +93,7 @@ def install_as_jax(version: str | None = None) -> Installed:
             if JAX in sys.modules:
                 raise _too_late(sys.modules[JAX])
             sys.meta_path.insert(0, Finder(version or jaxlib_version))
+            importlib.import_module(JAX)                # the mark of the installation; see `xjax_is_jax`
         elif version not in (None, finder.version):
             raise bad("install_as_jax", "xjax is already installed as another version of jax",
                       {"version": version, "installed": finder.version},

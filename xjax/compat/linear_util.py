@@ -19,7 +19,7 @@ from xjax.core.errors import bad
 Thunk = Callable[[], Any]
 
 
-class StoreException(Exception):  # noqa: N818 - the name is that of JAX
+class StoreException(Exception):
     """The second result of a transformation was read before the function was called, or set twice."""
 
 

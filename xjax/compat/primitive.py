@@ -92,7 +92,7 @@ class Primitive(core.Primitive):
         return rule(b, out, *operands, **params)
 
     def set_lowering(self, rule: Callable, platform: str | None) -> None:
-        """Set the lower rule for a platform ("cpu", "gpu", "cuda"), or for all platforms without a rule of their own."""
+        """Set the lower rule for a platform ("cpu", "gpu", "cuda"); None: for those without a rule of their own."""
         if platform is None:
             self._general = rule
         else:

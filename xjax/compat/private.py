@@ -8,41 +8,62 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from xjax.core import errors
-from xjax.core.calls import api_boundary
 from xjax.core.context import at_root
-from xjax.core.tree import flatten
+from xjax.core.tree import flatten, is_tree_node
+from xjax.runtime.xla.programs import before_compile
+from xjax.runtime.xla.real_jax import xjax_is_jax
 
-HERE = __name__
+HERE, COMPILER = __name__, "jax._src.compiler"
 
 # module -> name -> (module and name of its value, the libraries)
 NAMES: dict[str, dict[str, tuple[str, str]]] = {
     "_src.ad_util": {"stop_gradient_p": ("xjax.ops.identity:stop_gradient_p", "lineax")},
     "_src.api_util": {"infer_argnums_and_argnames": (f"{HERE}:infer_argnums_and_argnames", "e3nn_jax")},
+    "_src.checkify": {"Error": ("xjax.experimental.checkify:Error", "flax"),
+                      "checkify": ("xjax.experimental.checkify:checkify", "flax"),
+                      "user_checks": ("xjax.experimental.checkify:user_checks", "flax"),
+                      "Out": ("typing:Any", "flax"),
+                      "JaxException": ("xjax.experimental.checkify:JaxRuntimeError", "flax")},
+    "_src.compiler": {"backend_compile_and_load": (f"{HERE}:backend_compile_and_load", "chex")},
     "_src.core": {"ShapedArray": ("xjax.core.types:ShapedArray", "flax"),
                   "trace_state_clean": (f"{HERE}:trace_state_clean", "numpyro")},
     "_src.dispatch": {"wait_for_tokens": ("xjax:effects_barrier", "equinox")},
-    "_src.dtypes": {"TypePromotionError": ("xjax.errors:TypePromotionError", "equinox"),
+    "_src.dtypes": {"DType": ("numpy:dtype", "flax"),
+                    "TypePromotionError": ("xjax.errors:TypePromotionError", "equinox"),
                     "ExtendedDType": ("xjax.core.dtypes:ExtendedDType", "flax"),
                     "extended": ("xjax.dtypes:extended", "flax"),
                     "finfo": ("xjax.numpy:finfo", "flax"),
                     "supports_inf": (f"{HERE}:supports_inf", "flax")},
     "_src.flatten_util": {"ravel_pytree": ("xjax.flatten_util:ravel_pytree", "blackjax")},
+    "_src.state.types": {"AbstractRef": ("xjax.ref:AbstractRef", "flax")},
     "_src.traceback_util": {"_exclude_paths": (f"{HERE}:exclude_paths", "flax"),
-                            "api_boundary": (f"{HERE}:api_boundary", "flax"),
+                            "api_boundary": ("xjax.core.calls:api_boundary", "flax"),
                             "include_frame": (f"{HERE}:include_frame", "equinox"),
                             "register_exclusion": (f"{HERE}:register_exclusion", "equinox, flax, jaxtyping")},
-    "_src.tree_util": {"flatten_one_level": (f"{HERE}:flatten_one_level", "orbax")},
+    "_src.tree_util": {"_registry": (f"{HERE}:node_types", "flax"),
+                       "flatten_one_level": (f"{HERE}:flatten_one_level", "orbax")},
     "_src.xla_bridge": {"_backends": (f"{HERE}:backends", "chex")},
-    "extend.source_info_util": {"register_exclusion": (f"{HERE}:register_exclusion", "flax")},
+    "extend.source_info_util": {"register_exclusion": (f"{HERE}:register_exclusion", "flax"),
+                                "summarize": (f"{HERE}:summarize", "interpreters of programs")},
 }
 
+
+class _NodeTypes:
+    """The set of types that are nodes of pytrees: ``type(x) in node_types``."""
+
+    def __contains__(self, kind: type) -> bool:
+        return is_tree_node(kind)
+
+
+node_types = _NodeTypes()
 trace_state_clean = at_root
 exclude_paths: list[str] = []
 backends: dict[str, Any] = {}               # as in JAX before its first use
@@ -61,10 +82,27 @@ def private_module(path: str) -> ModuleType | None:
     return module
 
 
+def backend_compile_and_load(backend: Any, *args: Any, **kwargs: Any) -> None:
+    """Called before each compilation.  A library that forbids compilation replaces it in ``jax._src.compiler``."""
+
+
+def _call_replacement(client: Any) -> None:
+    if xjax_is_jax() and COMPILER in sys.modules:
+        sys.modules[COMPILER].backend_compile_and_load(client)
+
+
+before_compile.append(_call_replacement)
+
+
 def register_exclusion(path: str) -> None:
     """Lines of this file of a library are not the user's."""
     exclude_paths.append(path)
     errors.exclude_file(path)
+
+
+def summarize(source_info: Any) -> str:
+    """The position of an equation: ``/home/model.py:31:4 (loss)``."""
+    return "unknown" if source_info.source is None else errors.position_text(source_info.source)
 
 
 def include_frame(frame: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Interpreters that libraries define: `Trace`, `Tracer` and `TraceTag` as in JAX, and the change of the current trace."""
+"""Interpreters that libraries define: `Trace`, `Tracer` and `TraceTag` as in JAX."""
 
 from __future__ import annotations
 
@@ -74,6 +74,8 @@ class Trace(core.Trace, metaclass=kind_of(core.Trace)):
 
 class Tracer(core.Tracer, metaclass=kind_of(core.Tracer)):
     """A value in an interpreter of a library; each traced value of xjax is an instance of this class."""
+
+    _trace: core.Trace = None  # type: ignore[assignment] - each value has its own
 
     def __init__(self, trace: core.Trace, aval: Any = None):
         self._trace, self.tag = trace, trace.tag

@@ -13,6 +13,8 @@ _LAZY = {
     "Tracer": ("xjax.core.trace", "Tracer"),
     "ensure_compile_time_eval": ("xjax.runtime.api", "ensure_compile_time_eval"),
     "eval_jaxpr": ("xjax.core.jaxpr", "eval_jaxpr"),
+    "max_dim": ("xjax.core.symbolic.dims", "max_dim"),
+    "min_dim": ("xjax.core.symbolic.dims", "min_dim"),
 }
 
 __all__ = []

@@ -67,6 +67,18 @@ class Array:
         """Bytes of all elements."""
         return self.aval.dtype.itemsize * self.aval.size
 
+    def item(self, *args: int) -> bool | int | float | complex:
+        """One element as a Python number."""
+        raise NotImplementedError
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        raise NotImplementedError
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """The bytes of the elements."""
+        raise NotImplementedError
+
     if TYPE_CHECKING:
         # -- to the host --------------------------------------------------------------------------------------------
         def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray: ...
@@ -80,9 +92,6 @@ class Array:
         def __contains__(self, value: ArrayLike) -> bool: ...
         def __round__(self, ndigits: int | None = None) -> Array: ...
         def __array_namespace__(self, *, api_version: str | None = None) -> Any: ...
-        def item(self, *args: int) -> bool | int | float | complex: ...
-        def tolist(self) -> Any: ...
-        def tobytes(self, order: str = "C") -> bytes: ...
 
         # -- indexing -----------------------------------------------------------------------------------------------
         def __getitem__(self, index: object) -> Array: ...

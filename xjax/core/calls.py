@@ -192,6 +192,8 @@ class Flat:
         outs, self.out_tree = flatten(out)
         for y in outs:
             if not isinstance(y, Tracer) and not is_array_like(y):
+                if hasattr(y, "refused_as_result"):
+                    raise y.refused_as_result(self.caller)
                 raise bad(self.caller, f"the function returned a value of type {type(y).__name__}, which is not an "
                           "array", given={"value": repr(y)[:80]},
                           fix="return arrays, numbers, or pytrees of them; register your own containers with "
@@ -321,7 +323,11 @@ def constrain_with(function: Callable) -> None:
 def constrained(caller: str, y: PyTree, out_sharding: object) -> PyTree:
     """The result of a function with `out_sharding=`, constrained as by `lax.with_sharding_constraint`.
 
-    Args: out_sharding: a NamedSharding, or a PartitionSpec over the current mesh.
+    Args:
+      out_sharding: a NamedSharding, or a PartitionSpec over the current mesh. That of a type outside of meshes
+        (`typeof(x).sharding`), which has an empty mesh, does not constrain the result.
     """
+    if getattr(getattr(out_sharding, "mesh", None), "empty", False):
+        return y
     assert _constrain is not None
     return _constrain(f"{caller}: out_sharding", y, out_sharding)

@@ -11,11 +11,12 @@ Each option is an attribute under both names.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from xjax.core.context import Context, context
@@ -243,6 +244,55 @@ def disable_jit(disable: bool = True) -> Override:
     return Override("disable_jit", disable)
 
 
+def checking(*checks: str) -> Override:
+    """Checked mode, for a ``with`` block or as a decorator: stop at the line where a value goes wrong.
+
+    It applies to eager operations and to compiled programs (`jit`, `pmap`), under all transforms, in this thread. The
+    variable ``XJAX_CHECK=1`` (or ``XJAX_CHECK=index,nan``) is the same for a whole process. Programs are compiled with
+    their checks, so they run slower; other programs have no cost. docs/checked_mode.md has the details.
+
+    Args:
+      checks: some of these; none: all.
+        "index": an index outside of the array (IndexError): ``x[i]``, ``x.at[i]``, `take`, gathers, scatters, slices
+          at computed positions. Not where the user chose a `mode`.
+        "nan": an operation that returns NaN from arguments without NaN, or an infinity from finite arguments
+          (FloatingPointError), also in derivatives. Not where `where` drops the value.
+        "keys": a random key that is used twice, by `split` or to draw numbers (`xjax.errors.KeyReuseError`).
+        "ints": an integer result that does not fit its dtype (OverflowError). Not for uint32 and uint64, whose
+          arithmetic is modular on purpose in hashes and random bits.
+
+    Raises: ValueError for an unknown name.
+
+    >>> with checking("ints"):
+    ...     jnp.int8(100) + jnp.int8(100)
+    Traceback (most recent call last):
+        ...
+    OverflowError: add: the result of an operation on int8 does not fit the dtype...
+    """
+    return Override("check", ",".join(checks) or "all")
+
+
+# Parts of the scope of operations, which checked mode reads: the user did not choose the meaning of indices outside of
+# the array; values inside of an implementation, such as a sampler, are not checked.
+DEFAULT_MODE, UNCHECKED = "xjax.default_mode", "xjax.unchecked"
+_NO_MARK = contextlib.nullcontext()
+
+
+def marked(mark: str) -> contextlib.AbstractContextManager:
+    """In checked mode, the operations in a block of it have this mark in their scope."""
+    return _marked(mark) if config.check and mark else _NO_MARK
+
+
+@contextlib.contextmanager
+def _marked(mark: str) -> Iterator[None]:
+    saved = context.scope
+    context.scope = f"{saved}/{mark}" if saved else mark
+    try:
+        yield
+    finally:
+        context.scope = saved
+
+
 allow_f16_reductions = _manager("allow_f16_reductions")
 array_garbage_collection_guard = _manager("array_garbage_collection_guard")
 auto_pcast = _manager("auto_pcast")
@@ -271,6 +321,25 @@ transfer_guard = _manager("transfer_guard")
 transfer_guard_device_to_device = _manager("transfer_guard_device_to_device")
 transfer_guard_device_to_host = _manager("transfer_guard_device_to_host")
 transfer_guard_host_to_device = _manager("transfer_guard_host_to_device")
+
+
+def no_retrace(*, allow_first: bool = False) -> Override:
+    """For a ``with`` block, or as a decorator, in this thread: a jitted function that must be traced raises an error.
+
+    The error is the explanation of a `RetraceWarning`: the argument that changed, old -> new, and the remedy. So a
+    training loop after its first step is certain to compile nothing.
+
+    Args:
+      allow_first: functions that were not traced before may be traced, such as an evaluation after the first epoch.
+
+    Raises: RuntimeError, from calls in the block.
+
+    >>> step = xjax.jit(lambda x: x * 2)
+    >>> with xjax.no_retrace(allow_first=True):
+    ...     print(step(1.0))
+    2.0
+    """
+    return Override("only_first_traces" if allow_first else "no_tracing", True)
 
 
 def cpu_device_count(environ: Mapping[str, str] = os.environ) -> int:

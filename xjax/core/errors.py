@@ -73,10 +73,18 @@ class DeletedArrayError(RuntimeError, ValueError):
     """An array was used after it was donated or deleted: a RuntimeError in JAX, a ValueError in calls of JAX 0.10."""
 
 
+class RetraceWarning(UserWarning):
+    """A jitted function is traced and compiled again and again by one line of the program."""
+
+
 EscapedTracerError = UnexpectedTracerError
 
 
 Raised = TypeVar("Raised", bound=Exception)
+
+
+class InconclusiveDimensionOperation(Exception):
+    """A comparison of symbolic dimensions whose result depends on the values of their variables."""
 
 
 def bad(
@@ -177,6 +185,7 @@ def exclude_file(path: str) -> None:
     Libraries exclude their own files.
     """
     _is_internal_file[path] = _is_of_xjax[path] = True
+    _kinds[path] = "passed"
 
 
 def called_function() -> str:
@@ -208,6 +217,35 @@ def user_location() -> Source | None:
             return (frame.f_code, frame.f_lasti, scope) if scope else (frame.f_code, frame.f_lasti)
         frame = frame.f_back
     return None
+
+
+def calling_frame() -> FrameType | None:
+    """The frame of the user's code that calls a function of xjax directly, such as a jitted one.
+
+    None if other functions of xjax, xnn or recipes call it for purposes of their own, `tree.map` among them.
+    In a program without code of the user, it is the innermost frame of a library.
+    """
+    of_library = None
+    for frame in _frames(sys._getframe(1)):
+        kind = _kinds.get(frame.f_code.co_filename) or _kind_of(frame.f_code.co_filename)
+        if kind == "user":
+            return frame
+        if kind == "ours":
+            return None
+        if kind == "library" and of_library is None:
+            of_library = frame
+    return of_library
+
+
+def _kind_of(file: str) -> str:
+    """Whose code a file has: "user", "library", "ours", or "passed" for files between a caller and its callee."""
+    if file.startswith(_OURS):
+        kind = "passed" if file.startswith(_INTERPRETERS) and file != _TREE else "ours"
+    elif _internal(file) or _is_internal_file.get(file):
+        kind = "passed"
+    else:
+        kind = "library" if any(part in file for part in _LIBRARIES) else "user"
+    return _kinds.setdefault(file, kind)
 
 
 def scope_of(source: Source | None) -> str:
@@ -296,11 +334,14 @@ _SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 16
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _OURS = tuple(os.path.join(_ROOT, name) + os.sep for name in ("xjax", "xnn", "recipes"))
+_INTERPRETERS = tuple(os.path.join(_OURS[0], name) + os.sep for name in ("compat", "core", "runtime", "transforms"))
+_TREE = os.path.join(_OURS[0], "core", "tree.py")
 _NUMPY = os.path.dirname(np.__file__) + os.sep
 _STDLIB = tuple({sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib")})
 _LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _is_internal_file: dict[str, bool] = {}
 _is_of_xjax: dict[str, bool] = {}
+_kinds: dict[str, str] = {}
 
 
 def _user_frame() -> FrameType | None:

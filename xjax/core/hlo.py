@@ -18,6 +18,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad, called_function
+from xjax.core.symbolic.dims import Dim
 from xjax.core.types import ShapedArray
 from xjax.typing import ArrayLike
 
@@ -45,7 +46,7 @@ def tensor_type(aval: ShapedArray) -> str:
     text = aval.hlo_type
     if text is None:
         _check_size(aval)
-        dims = "".join(f"{n}x" for n in aval.shape)
+        dims = "".join(f"{n}x" if type(n) is int else "?x" for n in aval.shape)
         text = aval.hlo_type = f"tensor<{dims}{element_type(aval.dtype)}>"
     return text
 
@@ -56,7 +57,7 @@ def _check_size(aval: ShapedArray) -> None:
     XLA counts in int64 and skips axes of size 0. Every array of every program is checked here, results and intermediate
     values alike; `eval_shape` writes no program.
     """
-    size = math.prod(n for n in aval.shape if n) * max(aval.dtype.itemsize, 1)
+    size = math.prod(n for n in aval.shape if type(n) is int and n) * max(aval.dtype.itemsize, 1)
     if size > _MOST_BYTES:
         raise bad(called_function() or "compile", "the program has an array of 2**63 bytes or more",
                   given={"type": aval.str_short(), "bytes": f"{size:,}"},
@@ -114,9 +115,22 @@ def string(text: str) -> str:
     return json.dumps(text, ensure_ascii=True).replace("\\u", "\\\\u")
 
 
+_LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*"\)$', re.MULTILINE)
+
+
+def with_location(operation: str, name: str) -> str:
+    """The text of an operation with a name for XLA's metadata, unless it has one."""
+    return operation if _LOCATION.search(operation[operation.rfind("\n") + 1:]) else f"{operation} loc({string(name)})"
+
+
+def without_locations(text: str) -> str:
+    """The text of a module without the names of its operations."""
+    return _LOCATION.sub("", text)
+
+
 def i64_array(values: Iterable[int]) -> str:
     """`array<i64: 1, 2>`; empty: `array<i64>`."""
-    text = ", ".join(str(int(v)) for v in values)
+    text = ", ".join(str(v if type(v) is Dim else int(v)) for v in values)
     return f"array<i64: {text}>" if text else "array<i64>"
 
 
@@ -212,6 +226,9 @@ class Module:
         return "\n".join([mesh.sdy_text(name, first) for mesh, name in self.meshes.items()] + self.functions)
 
 
+_SIZE = ShapedArray((), np.int32)
+
+
 class Builder:
     """Writes the operations of one function or region."""
 
@@ -283,6 +300,10 @@ class Builder:
         if written is None:
             written = self._constants[key] = self.op(f"stablehlo.constant dense<{text}> : {tensor_type(aval)}", aval)
         return written
+
+    def size(self, n: int) -> Value:
+        """The size of an axis as a scalar int32; `n` may be symbolic in the module of an exported function."""
+        return self.constant(n, _SIZE)
 
     def broadcast(self, x: Value, aval: ShapedArray, dims: Sequence[int]) -> Value:
         """`broadcast_in_dim`: operand axis i becomes result axis dims[i]."""

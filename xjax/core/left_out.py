@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_MUTABLE = "mutable arrays are not in scope: pass arrays in and return them"
+_MUTABLE = "programs have the values of refs as inputs and results, not the refs"
 _SHARDED_TYPES = ("types do not contain shardings here: the compiler chooses them, from the shardings of the arguments "
                   "and with_sharding_constraint; for manual code use shard_map")
 _INTERNAL = "part of JAX's private extension surface"
@@ -25,12 +25,10 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.example_libraries": "`xnn.stax` and `xnn.optimizers` are these modules",
     "xjax.experimental.array_serialization": "arrays are saved by orbax or numpy.save",
     "xjax.experimental.buffer_callback": "XLA's buffers are not accessible: pure_callback passes arrays",
-    "xjax.experimental.checkify": "the options debug_nans and debug_infs, and debug.callback, stop a program on CPUs",
     "xjax.experimental.colocated_python": "for Pathways, a runtime for many hosts with TPUs",
     "xjax.experimental.control_deps": _METADATA,
     "xjax.experimental.custom_partitioning": "the compiler's partitioner cannot be extended: use shard_map",
     "xjax.experimental.fused": _PRIMITIVE,
-    "xjax.experimental.hijax": _INTERNAL,
     "xjax.experimental.jax2tf": "there is no converter to TensorFlow",
     "xjax.experimental.key_reuse": "the option debug_key_reuse and checks of keys are not part of types",
     "xjax.experimental.mosaic": _KERNELS,
@@ -41,7 +39,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.rnn": "it needs cuDNN: use lax.scan over a cell",
     "xjax.experimental.roofline": "jit(f).lower(x).compile().cost_analysis() counts operations and bytes",
     "xjax.experimental.scheduling_groups": _METADATA,
-    "xjax.experimental.serialize_executable": "the cache on disk stores compiled programs",
     "xjax.experimental.shard_alike": "the compiler chooses shardings: set them by with_sharding_constraint",
     "xjax.experimental.source_mapper": _INTERNAL,
     **{f"xjax.experimental.sparse.{name}": "a file of JAX's implementation: its public names are in "
@@ -51,18 +48,15 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.thunky": _KERNELS,
     "xjax.experimental.topologies": "programs are compiled for existing devices only",
     "xjax.experimental.transfer": "collectives pass arrays between processes",
-    "xjax.export": "programs are not saved and loaded: `jit(f).lower(x).as_text()` is the program as text",
     "xjax.extend": _INTERNAL,
     "xjax.interpreters": _INTERNAL,
     "xjax.lib": _INTERNAL,
-    "xjax.ref": _MUTABLE,
     "xjax.tools": "jit(f).lower(x).as_text() is the program as text",
 }
 
 # module -> reason -> names
 LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     "xjax": {
-        _MUTABLE: ("Ref", "new_ref", "empty_ref", "free_ref", "freeze", "ds"),
         "`shard_map(f, axis_names={axis})` with specs is the same": ("smap",),
         "XLA's flag sets it: compiler_options={'xla_backend_optimization_level': 1}": ("CompilerEffortLevel",),
         _INTERNAL: ("ad", "make_user_context"),
@@ -70,14 +64,18 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "xjax.core": {
         _PRIMITIVE: ("AbstractValue", "ParamDict", "Value", "eval_context"),
-        "shapes are not symbolic": ("max_dim", "min_dim"),
     },
     "xjax.errors": {
-        "shapes are not symbolic": ("InconclusiveDimensionOperation",),
         _PRIMITIVE: ("JaxprTypeError",),
     },
     "xjax.experimental": {
         _INTERNAL: ("EArray", "cur_qdd", "primal_tangent_dtype"),
+    },
+    "xjax.experimental.hijax": {
+        "values of hijax types are not traced: register a pytree": (
+            "AvalMutableQDD", "AvalQDD", "GradAccum", "NullAccum", "RefAccum", "ValAccum", "bdims_at_front",
+            "control_flow_allowed_effects", "jvp_from_lin", "linearize_from_jvp", "unmap_avals", "vjp_from_jvp",
+            "vjp_from_lin", "vmap_rule"),
     },
     "xjax.experimental.jet": {
         _PRESENT: ("jet_fun", "jet_subtrace", "traceable"),
@@ -153,8 +151,13 @@ VERSIONS: dict[str, tuple[str, str]] = {
                      "xjax.experimental.xla_metadata.fuse_limit", "xjax.experimental.xla_metadata.must_fuse_call",
                      "xjax.experimental.xla_metadata.xla_metadata_call2",
                      "xjax.lax.psum_scatter_start", "xjax.sharding.no_collectives", "xjax.experimental.overlap",
-                     "xjax.experimental.thunky"), ("0.12", "")),
+                     "xjax.experimental.thunky",
+                     *[f"xjax.experimental.hijax.{name}" for name in (
+                         "GradAccum", "NullAccum", "RefAccum", "ValAccum", "bdims_at_front", "jvp_from_lin",
+                         "linearize_from_jvp", "unmap_avals", "vjp_from_jvp", "vjp_from_lin", "vmap_rule")]),
+                    ("0.12", "")),
     **dict.fromkeys(("xjax.lax.dce_sink_p", "xjax.lax.precv", "xjax.lax.psend", "xjax.experimental.cur_qdd",
+                     "xjax.experimental.hijax.AvalMutableQDD", "xjax.experimental.hijax.AvalQDD",
                      "xjax.experimental.ode.ravel_first_arg_", "xjax.experimental.control_deps",
                      "xjax.experimental.shard_alike", "xjax.cloud_tpu_init"), ("", "0.12")),
 }

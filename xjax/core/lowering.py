@@ -16,7 +16,7 @@ import numpy as np
 from xjax.core.depth import deep
 from xjax.core.errors import scope_of
 from xjax.core.forms import Limits, limits
-from xjax.core.hlo import Builder, Held, Recipe, Stored, Value, return_text, string, tensor_type
+from xjax.core.hlo import Builder, Held, Recipe, Stored, Value, return_text, tensor_type, with_location
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, dce
 from xjax.core.primitive import Missing
 from xjax.core.staging import trace_to_jaxpr
@@ -75,8 +75,7 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
                     env[out], paths[out] = lower_barrier(b, [env[out]])[0], 1
         store_long(eqn.outvars)
         if b.scope:
-            location = f" loc({string(f'{b.scope}/{p.name}')})"
-            b.lines[written:] = [line + location for line in b.lines[written:]]
+            b.lines[written:] = [with_location(line, f"{b.scope}/{p.name}") for line in b.lines[written:]]
             b.scope = scope
     return [b.constant(v.val, v.aval.plain) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
@@ -125,7 +124,7 @@ def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str
 
     A program with an operation that is not `fused_with_caller` is always a function, which XLA does not inline.
     """
-    apart = _is_apart(b, closed.jaxpr)
+    apart = _is_apart(b, closed.jaxpr)              # never in a program with symbolic dimensions, nor `shared`
     shared = b.module.uses.get(closed, 0) > 1 and b.axes is None and b.token is None
     if not (apart or shared):
         return lower_closed(b, closed, args)

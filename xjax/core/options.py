@@ -22,7 +22,7 @@ class Option:
     """One row of the table: name without prefix, kind of value, default, meaning."""
 
     name: str
-    kind: str  # "bool", "int", "float", "str", "choice", "device", "any"
+    kind: str  # "bool", "int", "float", "str", "choice", "parts" (some of `choices`), "device", "any"
     default: Any
     doc: str
     choices: tuple[str, ...] = ()
@@ -46,6 +46,8 @@ class Option:
         if not self._fits(value):
             raise bad(caller, f"jax_{self.name} cannot be set to a {type(value).__name__}", {"value": repr(value)},
                       f"pass {self._allowed()}.")
+        if self.kind == "parts":
+            return self._parts(str(value), caller)
         if self.choices and value not in self.choices:
             raise bad(caller, f"jax_{self.name} has no choice {value!r}", {"choices": ", ".join(self.choices)},
                       did_you_mean(value, self.choices) or f"pass {self._allowed()}.", ValueError)
@@ -53,6 +55,18 @@ class Option:
             raise bad(caller, f"jax_{self.name} cannot be {value!r}: {self.only_default}",
                       fix=f"leave it at {self.default!r}.", exc=ValueError)
         return value
+
+    def _parts(self, text: str, caller: str) -> str:
+        """The chosen parts in the order of the table: "index,nan"; all for "1" or "all", none for "0" or ""."""
+        names = [name.strip() for name in text.split(",")]
+        if len(names) == 1 and names[0].lower() in (*_TRUE, *_FALSE, "all", ""):
+            return ",".join(self.choices) if names[0].lower() in (*_TRUE, "all") else ""
+        for name in names:
+            if name not in self.choices:
+                raise bad(caller, f"jax_{self.name} has no part {name!r}", {"parts": ", ".join(self.choices)},
+                          did_you_mean(name, self.choices) or "pass some of them, separated by commas; 1 for all.",
+                          ValueError)
+        return ",".join(name for name in self.choices if name in names)
 
     def _fits(self, value: object) -> bool:
         if self.kind == "device":
@@ -86,7 +100,8 @@ class Option:
 _TRUE = frozenset({"y", "yes", "t", "true", "on", "1"})
 _FALSE = frozenset({"n", "no", "f", "false", "off", "0"})
 _KIND_TEXT = {"bool": "True or False", "int": "an integer", "float": "a number", "str": "a string",
-              "choice": "a string", "device": "a device or the name of a platform", "any": "any value"}
+              "choice": "a string", "parts": "names separated by commas",
+              "device": "a device or the name of a platform", "any": "any value"}
 
 
 def _literal(text: str) -> object:
@@ -131,7 +146,7 @@ _TABLE = (
     Option("legacy_prng_key", "choice", "allow", "use of the raw words of keys, uint32[..., n], as keys",
            choices=("allow", "warn", "error"), block=True, traced=True),
     Option("debug_key_reuse", "bool", False, "raise where a key is used twice", block=True,
-           only_default="keys are values without a record of their use"),
+           only_default="xjax.checking('keys') does it"),
     # Devices and programs
     Option("platforms", "str", None, "platforms to start, comma-separated; the first is the default",
            optional=True, start_up=True),
@@ -144,6 +159,7 @@ _TABLE = (
            traced=True),
     Option("disable_most_optimizations", "bool", False, "compile faster, but to slower programs", traced=True),
     Option("no_tracing", "bool", False, "a jitted function that must be traced raises RuntimeError", block=True),
+    Option("only_first_traces", "bool", False, "a jitted function that must be traced again raises RuntimeError"),
     Option("no_execution", "bool", False, "running an operation or a program raises RuntimeError", block=True,
            traced=True),
     Option("compiled_memory_limit", "int", 256 << 20,
@@ -154,6 +170,8 @@ _TABLE = (
            traced=True),
     Option("debug_infs", "bool", False, "raise where an infinity is computed, with the operation and the line",
            block=True, traced=True),
+    Option("check", "parts", "", "checked mode: raise at an index out of bounds, a NaN or infinity, a key used twice, "
+           "an integer that overflows; see `xjax.checking`", choices=("index", "nan", "keys", "ints"), traced=True),
     Option("check_tracer_leaks", "bool", False, "a traced value that outlives its function is an error that names "
            "its holder", block=True),
     Option("enable_checks", "bool", False, "check that every traced program is well formed", block=True),

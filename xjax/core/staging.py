@@ -46,7 +46,7 @@ class StagingTracer(Tracer):
 class StagingTrace(Trace):
     """Records every operation as an equation; values of other traces become constants."""
 
-    __slots__ = ("eqns", "constvars", "consts", "_const_of")
+    __slots__ = ("eqns", "constvars", "consts", "_const_of", "refs")
 
     def __init__(self, parent: Trace, caller: str = "a staged function"):
         super().__init__(parent, Tag(caller))
@@ -54,6 +54,7 @@ class StagingTrace(Trace):
         self.constvars: list[Var] = []
         self.consts: list[Any] = []                 # also keeps the values alive, so that ids remain unique
         self._const_of: dict[int, Var] = {}
+        self.refs: Any = None           # the mutable arrays that it uses; set by `transforms.refs`
 
     def new_arg(self, aval: ShapedArray, source: str = "") -> StagingTracer:
         """A tracer for a new input; `source` describes it in errors (``argument `x` ``)."""

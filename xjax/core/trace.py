@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import sys
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
 
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
 class Tag:
     """Identity of an interpretation. Tracers refer to the tag, not to the trace, so that a trace may be re-entered."""
 
-    __slots__ = ("caller", "closed", "source")
+    __slots__ = ("caller", "closed", "source", "trace")
 
     on_close: ClassVar[Callable[[Tag], None] | None] = None     # called when a tag is closed; set by `core.leaks`
 
     def __init__(self, caller: str):
         self.caller = caller          # "jit `loss`", "grad": for error messages
         self.closed = False
+        self.trace: weakref.ref[Trace] | None = None        # the first trace of this tag
         self.source = errors.user_location()
 
     def __str__(self) -> str:
@@ -53,11 +55,18 @@ class Trace:
     trace with the same tag.
     """
 
-    __slots__ = ("parent", "tag")
+    __slots__ = ("parent", "tag", "__weakref__")
 
     def __init__(self, parent: Trace | None, tag: Tag):
         self.parent = parent
         self.tag = tag
+        if tag.trace is None:
+            tag.trace = weakref.ref(self)
+
+    @property
+    def main(self) -> Tag:
+        """The tag (JAX's name)."""
+        return self.tag
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
         """Interpret one operation: `args` are arrays, tracers or scalars, `params` static data."""
@@ -78,6 +87,14 @@ class Tracer(Array):
 
     tag: Tag
     aval: ShapedArray
+
+    @property
+    def _trace(self) -> Trace:
+        """The trace that this value belongs to (JAX's name).  Raises: AttributeError if it has ended."""
+        trace = self.tag.trace and self.tag.trace()
+        if trace is None or self.tag.closed:
+            raise errors.no_attribute("a traced value whose trace has ended", self, "_trace", None)
+        return trace
 
     def concrete(self) -> None:
         """The concrete value if it is known now (eager grad), else None."""

@@ -421,6 +421,11 @@ def tree_mismatch(caller: str, expected: PyTree, got: PyTree) -> list[str]:
     return [f"{caller}{keystr(path)}  expected {a}, got {b}" for path, a, b in differences]
 
 
+def tree_differences(old: PyTreeDef, new: PyTreeDef) -> list[tuple[KeyPath, str, str]]:
+    """(path, outline in `old`, outline in `new`) at each place where two structures differ."""
+    return list(_differences((), _as_tree(old), _as_tree(new), None, exact=True))
+
+
 def _prefix_error(caller: str, what: str, prefix: PyTree, full: PyTree, is_leaf: IsLeaf):
     difference = next(_differences((), prefix, full, is_leaf, exact=False), None)
     if difference is None:

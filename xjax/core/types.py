@@ -10,12 +10,13 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from types import BuiltinFunctionType, FunctionType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad, called_function
+from xjax.core.symbolic.dims import Dim
 
 if TYPE_CHECKING:
     from xjax.typing import ArrayLike, DTypeLike
@@ -45,14 +46,18 @@ class ShapedArray:
     weak_type: bool
     vma: Vma
     plain: ShapedArray
+    unsharded: ClassVar[Callable[[int], Any]]       # the sharding of types by their rank; set by `runtime.placement`
 
-    def __new__(cls, shape: Shape, dtype: DTypeLike, weak_type: bool = False, vma: Vma = _NOWHERE) -> ShapedArray:
+    def __new__(cls, shape: Shape, dtype: DTypeLike, weak_type: bool = False, vma: Vma = _NOWHERE, *,
+                sharding: Any = None) -> ShapedArray:
+        if sharding is not None:
+            cls._check_unsharded(sharding)
         key = (shape, dtype, weak_type, vma)
         aval = cls._interned.get(key)
         if aval is not None:
             return aval
         # A dtype may be spelled in several ways (np.float32, "f4"); all spellings give the same object.
-        shape = tuple(int(n) for n in shape)
+        shape = tuple(n if type(n) is Dim else int(n) for n in shape)
         dtype = dtype if isinstance(dtype, dtypes.ExtendedDType) else np.dtype(dtype)
         canonical = (shape, dtype, bool(weak_type), frozenset(vma))
         aval = cls._interned.get(canonical)
@@ -75,6 +80,17 @@ class ShapedArray:
             raise TypeError("len() of an unsized array type")
         return self.shape[0]
 
+    @staticmethod
+    def _check_unsharded(sharding: Any) -> None:
+        if any(axis is not None for axis in sharding.spec):
+            raise bad("ShapedArray", "types do not have shardings", {"sharding": repr(sharding)},
+                      "leave the sharding out: the compiler places operations.", NotImplementedError)
+
+    @property
+    def sharding(self) -> Any:
+        """A NamedSharding over an empty mesh, with a spec of None for each axis: types do not have shardings."""
+        return ShapedArray.unsharded(self.ndim)
+
     def update(self, **changes: object) -> ShapedArray:
         """The same type with some of `shape`, `dtype`, `weak_type`, `vma` replaced."""
         fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "vma": self.vma}
@@ -91,10 +107,15 @@ class ShapedArray:
             self._tangent = ShapedArray(self.shape, dtypes.float0, False, self.vma) if exact else self
         return self._tangent
 
-    def str_short(self) -> str:
+    # JAX's names.
+    strip_weak_type = strong
+    to_tangent_aval = at_least_vspace = tangent
+
+    def str_short(self, short_dtypes: bool = True) -> str:
         """The text of this type in a printed program: `f32[2,3]`; `f32[2,3]{V:x}` if it varies along mesh axis x."""
         varying = f"{{V:{','.join(sorted(map(str, self.vma)))}}}" if self.vma else ""
-        return f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]{varying}"
+        dtype = dtypes.short_name(self.dtype) if short_dtypes else self.dtype.name
+        return f"{dtype}[{','.join(map(str, self.shape))}]{varying}"
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
@@ -111,8 +132,15 @@ class Zero:
 
     __slots__ = ("aval",)
 
+    instantiate: ClassVar[Callable[[Zero], Any]]    # `zero.instantiate()` is an array of zeros; set by `ops.zeros`
+
     def __init__(self, aval: ShapedArray):
         self.aval = aval
+
+    @classmethod
+    def from_primal_value(cls, x: ArrayLike) -> Zero:
+        """The zero derivative with respect to a value."""
+        return cls(typeof(x).tangent())
 
     def __repr__(self) -> str:
         return f"Zero({self.aval})"
@@ -190,7 +218,7 @@ def type_of_numbers(kind: type) -> ShapedArray:
 
 
 # Types that are not arrays but are accepted as arrays: type -> function that returns the aval.
-_aval_of_type: dict[type, Callable[[Any], ShapedArray]] = {t: python_scalar_aval for t in _PYTHON_SCALARS}
+aval_of_type: dict[type, Callable[[Any], ShapedArray]] = {t: python_scalar_aval for t in _PYTHON_SCALARS}
 
 
 def typeof(x: ArrayLike) -> ShapedArray:
@@ -201,7 +229,7 @@ def typeof(x: ArrayLike) -> ShapedArray:
     aval = getattr(x, "aval", None)
     if type(aval) is ShapedArray:
         return aval
-    rule = _aval_of_type.get(type(x))
+    rule = aval_of_type.get(type(x))
     if rule is not None:
         return rule(x)
     if isinstance(x, np.generic) and dtypes.is_supported(x.dtype):
@@ -226,7 +254,7 @@ def refuse_mask(x: np.ndarray) -> None:
 
 def converted(x: ArrayLike) -> ArrayLike:
     """The result of the method `__jax_array__` of an object; `x` itself if it is an array or has no such method."""
-    if hasattr(x, "aval") or type(x) in _aval_of_type or isinstance(x, (np.ndarray, np.generic)):
+    if hasattr(x, "aval") or type(x) in aval_of_type or isinstance(x, (np.ndarray, np.generic)):
         return x
     convert = getattr(x, "__jax_array__", None)
     return x if convert is None else convert()

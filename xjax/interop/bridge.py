@@ -33,13 +33,14 @@ from xjax.interop.trees import flatten_any
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.jit_primitive import jit_p
+from xjax.runtime.xla.real_jax import xjax_is_jax
 from xjax.typing import PyTree
 
 # Modules that are imported because they add rules to the translation.
 _RULES = (callbacks, custom_rules, higher_order, keys)
 
 
-def from_jax(fun: Callable) -> JaxFunction:
+def from_jax(fun: Callable) -> Callable:
     """A function written in JAX, callable with xjax values.
 
     Arrays, random keys, traced values and Python numbers in the arguments (in any pytree) are traced. Strings, bools,
@@ -47,7 +48,8 @@ def from_jax(fun: Callable) -> JaxFunction:
     a shape). Results have the same pytrees, with xjax arrays; callables among them are bridged too, and may be passed
     back. The program is traced, translated and compiled once for each combination of types and static values.
 
-    The real JAX is imported at the first call (about half a second), and kept on the CPU.
+    The real JAX is imported at the first call (about half a second), and kept on the CPU. Where xjax is installed as
+    jax (`xjax.install_as_jax`), the function runs on xjax as it is, and is returned itself.
 
     Raises (when called): NotImplementedError for a JAX operation that xjax does not have, with its name and line.
 
@@ -61,6 +63,8 @@ def from_jax(fun: Callable) -> JaxFunction:
     if not callable(fun):
         raise bad("from_jax", "needs a function", given={"fun": repr(fun)[:80]},
                   fix="write from_jax(f), not from_jax(f(x)).")
+    if xjax_is_jax():
+        return fun
     return JaxFunction(_Source(lambda: fun, function_name(fun), _programs_of(fun), fun))
 
 

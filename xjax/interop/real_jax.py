@@ -16,7 +16,7 @@ from types import ModuleType
 
 from xjax.core.config import config
 from xjax.core.errors import bad
-from xjax.runtime.xla.real_jax import imported_jax
+from xjax.runtime.xla.real_jax import imported_jax, xjax_is_jax
 
 
 @functools.cache
@@ -37,9 +37,12 @@ def real_jax() -> ModuleType:
 def import_library(name: str) -> ModuleType:
     """A library that is written in JAX (``"optax"``), imported after the real JAX is configured to use the CPU.
 
+    Where xjax is installed as jax, the library runs on it, and the real JAX is not imported.
+
     Raises: ImportError if the library or JAX is not installed.
     """
-    real_jax()
+    if not xjax_is_jax():
+        real_jax()
     return import_or_explain(name)
 
 

@@ -9,6 +9,7 @@ Branch 0 is the one for False. Derivatives are again conditionals. The first als
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -27,7 +28,7 @@ from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.pruning import Pruned, Saving, prune_program
 from xjax.core.staging import trace_to_jaxpr
-from xjax.core.tree import leaf_paths, tree_mismatch, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, leaf_paths, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, Vma, typeof, with_zeros
 from xjax.lax.control import (
     check_callable,
@@ -51,6 +52,7 @@ from xjax.transforms.batching import batch_program, place_axis
 from xjax.transforms.call_rules import CallRules, Split
 from xjax.transforms.jvp import jvp_program
 from xjax.transforms.linearize import LinearizedProgram, linearize_program
+from xjax.transforms.refs import NO_REFS, Ref, Uses, read, refuse_aliases, write
 from xjax.transforms.trace_cache import TracedFunction, remember, trace_function
 from xjax.transforms.transpose import transpose_program
 from xjax.typing import Array, ArrayLike, PyTree
@@ -145,24 +147,69 @@ def _branch_number(pred: ArrayLike) -> ArrayLike:
 
 def choose(caller: str, index: ArrayLike, funs: Sequence[Callable], names: Sequence[str], operands: tuple) -> PyTree:
     """Trace the functions and bind the conditional."""
-    leaves, tree, _ = flat_arrays(caller, "operands", operands)
+    leaves, tree, _ = flat_arrays(caller, "operands", operands, refs=True)
+    given = [x for x in leaves if type(x) is Ref]
+    call = None
+    if given:
+        refuse_aliases(caller, given)
+        call, leaves, tree = _without_refs(leaves, tree)
     vma = typeof(index).vma                 # operands must vary at least along the axes along which the index does
     leaves = [vary_to(x, vma) for x in leaves]
     avals = [typeof(x) for x in leaves]
-    key = (caller, tree, tuple(avals))
+    key = (caller, tree, tuple(avals), *given)
 
     def trace(f: Callable) -> tuple[TracedFunction, list[Any]]:
-        traced = trace_function(f, tree, avals, f"{caller} `{function_name(f)}`")
-        return traced, traced.consts
+        traced = trace_function(f if call is None else functools.partial(call, f), tree, avals,
+                                f"{caller} `{function_name(f)}`", refs=True)
+        return traced, [*traced.captured, *given]
 
     traced = [remember(f, key, lambda f=f: trace(f)) for f in funs]
     for name, other in zip(names[1:], traced[1:], strict=True):
         _check_branches(caller, names[0], traced[0], name, other)
+    traced, read_only, changed = _with_all_refs(traced)
     branches, consts = _vary_alike(caller, traced, vma)
-    args = [*consts, *leaves]
+    args = [*consts, *[read(ref) for ref in (*read_only, *changed)], *leaves]
     shared, branches = _without_forwarded(newest(branches), branches)
-    outs = iter(cond_p.bind(index, *args, branches=branches))
-    return tree_unflatten(traced[0].out_tree, [next(outs) if i is None else _as_array(args[i]) for i in shared])
+    bound = iter(cond_p.bind(index, *args, branches=branches))
+    outs = [next(bound) if i is None else _as_array(args[i]) for i in shared]
+    for ref, value in zip(changed, outs, strict=False):
+        write(ref, value)
+    return tree_unflatten(traced[0].out_tree, outs[len(changed):])
+
+
+def _without_refs(leaves: Sequence[Any], tree: PyTreeDef) -> tuple[Callable, list[Any], PyTreeDef]:
+    """Operands without the refs among them, and `call(f, *arrays)`, which calls `f` with the refs."""
+    def call(f: Callable, *arrays: Any) -> Any:
+        rest = iter(arrays)
+        return f(*tree_unflatten(tree, [x if type(x) is Ref else next(rest) for x in leaves]))
+
+    arrays = [x for x in leaves if type(x) is not Ref]
+    return call, arrays, flatten(tuple(arrays))[1]
+
+
+def _with_all_refs(traced: list[TracedFunction]) -> tuple[list[TracedFunction], tuple[Ref, ...], tuple[Ref, ...]]:
+    """The branches with the values of all refs that some branch uses; refs that are only read, and written refs."""
+    uses = [t.uses for t in traced if t.uses is not None]
+    if not uses:
+        return traced, (), ()
+    changed = tuple(dict.fromkeys([ref for u in uses for ref in u.changed]))
+    read_only = tuple(dict.fromkeys([ref for u in uses for ref in u.read_only if ref not in changed]))
+    avals = tuple([typeof(read(ref)) for ref in (*read_only, *changed)])
+    programs = [_with_refs(t.program, len(t.consts), t.uses or NO_REFS, read_only, changed, avals) for t in traced]
+    return [t._replace(program=p) for t, p in zip(traced, programs, strict=True)], read_only, changed
+
+
+@program_cache
+def _with_refs(closed: ClosedJaxpr, count: int, uses: Uses, read_only: tuple[Ref, ...], changed: tuple[Ref, ...],
+               avals: tuple[ShapedArray, ...]) -> ClosedJaxpr:
+    """A branch of (`count` constants, refs, operands) that returns the values of `changed`, then its results."""
+    j, end = closed.jaxpr, count + len(uses.outer)
+    own = dict(zip(uses.outer, j.invars[count:end], strict=True))
+    values = {ref: own.get(ref) or Var(a) for ref, a in zip((*read_only, *changed), avals, strict=True)}
+    new = dict(zip(uses.changed, j.outvars, strict=False))
+    outvars = [new.get(ref, values[ref]) for ref in changed]
+    return ClosedJaxpr(Jaxpr((), [*j.invars[:count], *values.values(), *j.invars[end:]], j.eqns,
+                             [*outvars, *j.outvars[uses.written:]]))
 
 
 def _as_array(x: Array) -> Array:
@@ -210,7 +257,7 @@ def _check_branches(caller: str, first: str, a: TracedFunction, second: str, b: 
                   fix="return the same containers from each function.")
     paths = leaf_paths("result", a.out_tree)
     wrong = {path: f"{first} {x.str_short()}   {second} {y.str_short()}"
-             for path, x, y in zip(paths, a.program.out_avals, b.program.out_avals, strict=True)
+             for path, x, y in zip(paths, a.results, b.results, strict=True)
              if not same_type(x.plain, y.plain)}
     if wrong:
         raise bad(caller, f"`{first}` and `{second}` return different types", given=wrong,

@@ -28,19 +28,31 @@ from xjax.ops.pvary import vary_to
 from xjax.ops.zeros import instantiate
 from xjax.transforms.batching import axes_used
 from xjax.transforms.linearize import LinearizedProgram, split_program
+from xjax.transforms.refs import Ref
+from xjax.transforms.refs import typeof as type_of
 from xjax.typing import ArrayLike, PyTree
 
 # -- arguments ----------------------------------------------------------------------------------------------------
 
-def flat_arrays(caller: str, name: str, tree: PyTree) -> tuple[list[Any], Any, list[ShapedArray]]:
-    """Leaves, structure and types of a tree of arrays; an error names the path of a leaf that is not an array."""
+def flat_arrays(caller: str, name: str, tree: PyTree, refs: bool = False) -> tuple[list[Any], Any, list[Any]]:
+    """Leaves, structure and types of a tree of arrays; an error names the path of a leaf that is not an array.
+
+    Args: refs: whether leaves may be refs, whose types are `AbstractRef`s.
+    """
     leaves, treedef = flatten(tree)
-    avals = []
+    avals: list[Any] = []
     for i, x in enumerate(leaves):
         try:
             avals.append(typeof(x))
         except TypeError as error:
+            if type(x) is Ref and refs:
+                avals.append(type_of(x))
+                continue
             path = keystr(tree_flatten_with_path(tree)[0][i][0])
+            if type(x) is Ref:
+                raise bad(caller, f"{name}{path} is a ref, which cannot be passed from step to step, or returned",
+                          given={f"{name}{path}": x.ref_type.str_short()}, fix="use the ref from the enclosing scope.",
+                          exc=ValueError) from None
             raise bad(caller, f"{name}{path} is not an array", given={f"{name}{path}": f"{type(x).__name__} {x!r:.60}"},
                       fix="pass arrays, numbers, or trees of them; keep other values in a closure.") from error
     return leaves, treedef, avals

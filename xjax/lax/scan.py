@@ -34,6 +34,7 @@ from xjax.ops.checks import static_int
 from xjax.ops.pvary import cast_outputs
 from xjax.ops.shape import expand_dims
 from xjax.ops.slice import index_in_dim
+from xjax.transforms.refs import Ref, Uses, row_type
 from xjax.transforms.trace_cache import remember, trace_function
 from xjax.typing import PyTree
 
@@ -46,7 +47,8 @@ def scan(f: Callable, init: PyTree, xs: PyTree = None, length: int | None = None
     Args:
       f: `f(carry, x) -> (carry, y)` on trees; the carry keeps its structure, shapes and dtypes. Traced once.
       init: the first carry.
-      xs: tree of arrays [n, ...], whose rows are the `x`; None if `f` needs no input.
+      xs: tree of arrays [n, ...], whose rows are the `x`; None if `f` needs no input. For a ref, `x` is a ref of
+        one row.
       length: number of steps; needed if `xs` is None.
       reverse: run from the last row to the first; `ys` keep the order of `xs`.
       unroll: number of steps in each iteration of the compiled loop; True or 0: no loop at all.
@@ -67,16 +69,23 @@ def bind_scan(words: LoopWords, f: Callable, init: PyTree, xs: PyTree, length: i
     caller = words.caller
     check_callable(caller, "f", f)
     init_leaves, init_tree, init_avals = flat_arrays(caller, "init", init)
-    x_leaves, x_tree, x_avals = flat_arrays(caller, "xs", xs)
+    x_leaves, x_tree, x_avals = flat_arrays(caller, "xs", xs, refs=True)
     length = number_of_rows(caller, xs, x_avals, length)
     unroll = _unroll(caller, unroll, length)
     if config.disable_jit:
         return _python_loop(f, init, x_leaves, x_tree, length, reverse)
-    rows = tuple([a.update(shape=a.shape[1:]) for a in x_avals])
+    rows = tuple([row_type(a) for a in x_avals])
     body = remember(f, (caller, init_tree, x_tree, tuple(init_avals), rows),
                     lambda: _trace_body(words, f, init_tree, x_tree, init_avals, rows))
-    outs = scan_p.bind(*body.consts, *promote(init_leaves, body.carry), *x_leaves, jaxpr=body.program, length=length,
-                       num_carry=len(init_leaves), num_consts=len(body.consts), reverse=bool(reverse), unroll=unroll)
+    leaves, uses = [*promote(init_leaves, body.carry), *x_leaves], body.uses
+    operands = leaves if uses is None else uses.values(caller, leaves)
+    consts, carried = len(body.consts), len(init_leaves)
+    if uses is not None:                    # values of refs that are only read are constants, others are carried
+        consts, carried = consts + len(uses.read_only), carried + uses.written
+    outs = scan_p.bind(*body.consts, *operands, jaxpr=body.program, length=length, num_carry=carried,
+                       num_consts=consts, reverse=bool(reverse), unroll=unroll)
+    if uses is not None:
+        outs = uses.store(outs, leaves)
     n = len(init_leaves)
     return tree_unflatten(init_tree, outs[:n]), tree_unflatten(body.y_tree, outs[n:])
 
@@ -88,6 +97,7 @@ class Body(NamedTuple):
     consts: list[Any]
     y_tree: Any
     carry: list[ShapedArray]
+    uses: Uses | None
 
 
 def _trace_body(words, f, init_tree, x_tree, init_avals, rows) -> tuple[Body, list[Any]]:
@@ -96,17 +106,19 @@ def _trace_body(words, f, init_tree, x_tree, init_avals, rows) -> tuple[Body, li
     args = [f"argument `{path}`" for path in (*words.carry_paths(init_tree), *words.row_paths(x_tree))]
     carry = list(init_avals)
     while True:
-        traced = trace_function(f, in_tree, [*carry, *rows], f"{words.caller} `{words.body_name}`", arg_names=args)
-        carry_tree, y_tree = _pair(words.body_name, traced.out_tree, traced.program.out_avals)
+        traced = trace_function(f, in_tree, [*carry, *rows], f"{words.caller} `{words.body_name}`", arg_names=args,
+                                refs=True)
+        carry_tree, y_tree = _pair(words.body_name, traced.out_tree, traced.results)
         check_carry_structure(words, init_tree, carry_tree)
-        outs = traced.program.out_avals[:len(carry)]
+        outs = traced.results[:len(carry)]
         wanted = promoted_types(carry, outs)
         if wanted == carry:
             break
         carry = wanted
-    program = cast_outputs(traced.program, tuple([a.vma for a in carry]))
-    check_carry(words, init_tree, carry, program.out_avals[:len(carry)])
-    return Body(program, traced.consts, y_tree, carry), traced.consts
+    refs = traced.carried_types
+    program = cast_outputs(traced.program, tuple([a.vma for a in (*refs, *carry)]))
+    check_carry(words, init_tree, carry, program.out_avals[len(refs):len(refs) + len(carry)])
+    return Body(program, traced.consts, y_tree, carry, traced.uses), traced.captured
 
 
 def _pair(name: str, tree: PyTree, avals: Sequence[ShapedArray]) -> list[Any]:
@@ -165,7 +177,8 @@ def _python_loop(f, init, x_leaves, x_tree, length, reverse) -> tuple[Any, Any]:
                   fix="turn disable_jit off, or scan over at least one row.", exc=ValueError)
     carry, rows, y_tree = init, [], None
     for i in reversed(range(length)) if reverse else range(length):
-        out = f(carry, tree_unflatten(x_tree, [index_in_dim(x, i, keepdims=False) for x in x_leaves]))
+        out = f(carry, tree_unflatten(x_tree, [x.at[i] if type(x) is Ref else index_in_dim(x, i, keepdims=False)
+                                               for x in x_leaves]))
         if not isinstance(out, (tuple, list)) or len(out) != 2:
             _pair(function_name(f), flatten(out)[1], [typeof(y) for y in flatten(out)[0]])
         carry, y = out

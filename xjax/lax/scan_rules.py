@@ -17,6 +17,7 @@ from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.pruning import Pruned, Saving, prune_program
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
+from xjax.core.symbolic.dims import is_symbolic_dim
 from xjax.core.types import ShapedArray, is_linear, with_zeros
 from xjax.lax.control import (
     dependent_outputs,
@@ -72,20 +73,22 @@ def _lower(b, outs, *args, jaxpr, length, num_consts, num_carry, reverse, unroll
     """A while loop over (index, constants, xs, carry, ys); steps that do not fill an iteration follow one by one."""
     consts, carry, xs = _sections(list(args), num_consts, num_carry)
     jaxpr = updating_in_place(jaxpr, num_consts, num_carry)
-    if length <= unroll:
+    if is_symbolic_dim(length):
+        unroll = 1
+    elif length <= unroll:
         return _unrolled(b, outs, consts, carry, xs, jaxpr, length, reverse)
     ys = [b.constant(0, aval.strong()) for aval in outs[num_carry:]]
 
     def step(inner: Builder, i: Value, consts: Sequence[Value], xs: Sequence[Value], state: list[Value]) -> list[Value]:
         if reverse:
-            i = inner.sub(inner.constant(length - 1, _INDEX), i)
+            i = inner.sub(inner.size(length - 1), i)
         results = lower_closed(inner, jaxpr, [*consts, *state[:num_carry], *(_row(inner, x, i) for x in xs)])
         rows = zip(state[num_carry:], results[num_carry:], strict=True)
         return [*results[:num_carry], *(_set_row(inner, y, row, i) for y, row in rows)]
 
     end, taken = length - length % unroll, rows_before_loop(b, jaxpr, consts)
     state = _loop(b, end, unroll, consts, xs, [*carry, *ys], step, taken)
-    for i in range(end, length):
+    for i in (range(end, length) if unroll > 1 else ()):
         state = step(b, b.constant(i, _INDEX), consts, xs, state)
     return state
 
@@ -113,7 +116,7 @@ def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step, taken: Loo
     m = rows + len(taken.rows)
 
     def cond(inner: Builder, i: Value, *rest: Value) -> list[Value]:
-        return [inner.compare("LT", i, inner.constant(end, _INDEX))]
+        return [inner.compare("LT", i, inner.size(end))]
 
     def body(inner: Builder, i: Value, *rest: Value) -> list[Value]:
         values = [i, *rest]

@@ -50,6 +50,7 @@ from xjax.ops.pvary import cast_outputs
 from xjax.runtime.arrays.moves import to_array
 from xjax.transforms.batching import batch_program, place_axis
 from xjax.transforms.jvp import jvp_program
+from xjax.transforms.refs import NO_REFS, Ref, Uses, read
 from xjax.transforms.trace_cache import TracedFunction, remember, trace_function
 from xjax.typing import Array, ArrayLike, PyTree
 
@@ -100,7 +101,7 @@ def bind_loop(words: LoopWords, body_fun: Callable, cond_fun: Callable, leaves: 
         avals = [typeof(x) for x in leaves]
         test = remember(cond_fun, (caller, "condition", tree, tuple(avals)),
                         functools.partial(_trace_condition, caller, cond_fun, tree, avals))
-        (condition,) = test.program.out_avals
+        condition = test.results[0]
         if all(condition.vma <= a.vma for a in avals):
             for program in (test.program, body.program) if condition.vma else ():
                 refuse_collectives(caller, program, condition.vma, "the condition")
@@ -108,6 +109,8 @@ def bind_loop(words: LoopWords, body_fun: Callable, cond_fun: Callable, leaves: 
         # Devices that leave the loop after different numbers of iterations have different values.
         avals = [a.update(vma=a.vma | condition.vma) for a in avals]
         leaves = promote(leaves, avals)
+    if test.uses is not None or body.uses is not None:
+        return tree_unflatten(tree, _bind_with_refs(caller, test, body, leaves))
     outs = while_p.bind(*test.consts, *body.consts, *leaves, cond_jaxpr=test.program, cond_nconsts=len(test.consts),
                         body_jaxpr=body.program, body_nconsts=len(body.consts))
     return tree_unflatten(tree, outs)
@@ -117,6 +120,35 @@ class _Body(NamedTuple):
     program: ClosedJaxpr
     consts: list[Any]
     carry: list[ShapedArray]
+    uses: Uses | None
+
+
+def _bind_with_refs(caller: str, test: TracedFunction, body: _Body, leaves: Sequence[Any]) -> list[Any]:
+    """The loop, if condition or body use refs: values of refs that the body writes are part of the carry."""
+    tests, uses = test.uses or NO_REFS, body.uses or NO_REFS
+    if tests.written:
+        raise bad(caller, "the condition writes a ref", {"ref": tests.changed[0].ref_type.str_short()},
+                  "write it in the body.", exc=NotImplementedError)
+    constant = [ref for ref in tests.outer if ref not in uses.changed]
+    condition = _with_carried_refs(test.program, len(test.consts), tests.outer, uses.changed,
+                                   body.program.out_avals[:uses.written])
+    values = uses.values(caller, leaves)
+    outs = while_p.bind(*test.consts, *map(read, constant), *body.consts, *values, cond_jaxpr=condition,
+                        cond_nconsts=len(test.consts) + len(constant), body_jaxpr=body.program,
+                        body_nconsts=len(body.consts) + len(uses.read_only))
+    return uses.store(outs, leaves)
+
+
+@program_cache
+def _with_carried_refs(test: ClosedJaxpr, count: int, outer: tuple[Ref, ...], carried: tuple[Ref, ...],
+                       avals: tuple[ShapedArray, ...]) -> ClosedJaxpr:
+    """A condition on (`count` constants, `outer`, carry), on the refs in `carried` at the start of its carry."""
+    j = test.jaxpr
+    own = dict(zip(outer, j.invars[count:], strict=False))
+    constant = [v for ref, v in own.items() if ref not in carried]
+    moved = [own.get(ref) or Var(a) for ref, a in zip(carried, avals, strict=True)]
+    return ClosedJaxpr(Jaxpr((), [*j.invars[:count], *constant, *moved, *j.invars[count + len(outer):]], j.eqns,
+                             j.outvars))
 
 
 def _one_argument(tree: PyTree) -> PyTreeDef:
@@ -127,28 +159,30 @@ def _one_argument(tree: PyTree) -> PyTreeDef:
 def _trace_body(words: LoopWords, f: Callable, tree: PyTree, avals: Sequence[ShapedArray]) -> tuple[_Body, list[Any]]:
     names, carry = [f"argument `{path}`" for path in words.carry_paths(tree)], list(avals)
     while True:
-        traced = trace_function(f, _one_argument(tree), carry, f"{words.caller} `{words.body_name}`", arg_names=names)
+        traced = trace_function(f, _one_argument(tree), carry, f"{words.caller} `{words.body_name}`", arg_names=names,
+                                refs=True)
         check_carry_structure(words, tree, traced.out_tree)
-        wanted = promoted_types(carry, traced.program.out_avals)
+        wanted = promoted_types(carry, traced.results)
         if wanted == carry:
             break
         carry = wanted
-    program = cast_outputs(traced.program, tuple([a.vma for a in carry]))
-    check_carry(words, tree, carry, program.out_avals)
-    return _Body(program, traced.consts, carry), traced.consts
+    refs = traced.carried_types
+    program = cast_outputs(traced.program, tuple([a.vma for a in (*refs, *carry)]))
+    check_carry(words, tree, carry, program.out_avals[len(refs):])
+    return _Body(program, traced.consts, carry, traced.uses), traced.captured
 
 
 def _trace_condition(caller: str, f: Callable, tree: PyTree,
                      avals: Sequence[ShapedArray]) -> tuple[TracedFunction, list]:
     name = function_name(f)
-    traced = trace_function(f, _one_argument(tree), avals, f"{caller} `{name}`")
-    outs = traced.program.out_avals
+    traced = trace_function(f, _one_argument(tree), avals, f"{caller} `{name}`", refs=True)
+    outs = traced.results
     single = tree_unflatten(traced.out_tree, range(len(outs))) == 0
     if not single or outs[0].shape or not dtypes.is_bool(outs[0].dtype):
         raise bad(caller, f"`{name}` must return one bool scalar",
                   given={"returned": outs[0].str_short() if single else str(traced.out_tree)},
                   fix="compare, as in `x < limit`, and reduce arrays with .any() or .all().")
-    return traced, traced.consts
+    return traced, traced.captured
 
 
 # -- rules --------------------------------------------------------------------------------------------------------

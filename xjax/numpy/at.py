@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.context import at_root
+from xjax.core.config import DEFAULT_MODE, config, marked
+from xjax.core.context import at_root, context
 from xjax.core.errors import bad, did_you_mean, warn
 from xjax.core.promotion import join_kept
 from xjax.core.types import ADVICE, ShapedArray, converted, number_of, typeof
@@ -164,6 +165,10 @@ def update(x: ArrayLike, index: object, values: ArrayLike | Sequence[Any], name:
     Raises: IndexError for a Python integer out of range, unless a mode or `wrap_negative_indices=False` defines its
     meaning; ValueError if `values` do not broadcast to the shape of x[index].
     """
+    if mode is None and config.check and DEFAULT_MODE not in context.scope:
+        with marked(DEFAULT_MODE):
+            return update(x, index, values, name, func, indices_are_sorted=indices_are_sorted,
+                          unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
     check_index(index)
     options = WriteOptions(GatherScatterMode.from_any(mode), bool(indices_are_sorted), bool(unique_indices))
     x, index, mask_axes = with_mask_axes(x, index)

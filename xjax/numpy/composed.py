@@ -202,6 +202,7 @@ def _refuse_negative(caller: str, n: ArrayLike) -> None:
 _EXPONENT_BITS = 6
 
 
+@one_launch(arrays=2)
 def _integer_power(x: ArrayLike, n: ArrayLike) -> AnyArray:
     """Power of integers by squaring, one step for each bit of the exponent; negative powers are truncated."""
     shape = np.broadcast_shapes(x.shape, n.shape)

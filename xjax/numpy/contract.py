@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,7 +68,7 @@ def _plan(xs: Labels, x_shape: tuple, ys: Labels, y_shape: tuple, out: Labels) -
 
 
 def contract_pair(x: ArrayLike, xs: Labels, y: ArrayLike, ys: Labels, out: Labels, precision: PrecisionLike = None,
-                  preferred_element_type: DTypeLike | None = None) -> Array:
+                  preferred_element_type: DTypeLike | None = None, product: Callable = dot_general) -> Array:
     """Sum of products over the labels that are not in `out`.
 
     Every label of `out` is a label of x or y and occurs once. Labels of only one operand must be in `out`.
@@ -77,7 +77,7 @@ def contract_pair(x: ArrayLike, xs: Labels, y: ArrayLike, ys: Labels, out: Label
     x = squeeze(x, plan.drop_x) if plan.drop_x else x
     y = squeeze(y, plan.drop_y) if plan.drop_y else y
     x, y = (y, x) if plan.swapped else (x, y)
-    return transpose(dot_general(x, y, plan.numbers, precision, preferred_element_type), plan.order)
+    return transpose(product(x, y, plan.numbers, precision, preferred_element_type=preferred_element_type), plan.order)
 
 
 def _pair(caller: str, a: ArrayLike, b: ArrayLike,
@@ -277,13 +277,16 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | Sequence[S
 
 def einsum(subscripts: Any, /, *operands: Any, out: None = None,
            optimize: bool | str | Sequence[tuple[int, ...]] = "auto", precision: PrecisionLike = None,
-           preferred_element_type: DTypeLike | None = None, out_sharding: object = None) -> Array:
+           preferred_element_type: DTypeLike | None = None, _dot_general: Callable = dot_general,
+           out_sharding: object = None) -> Array:
     """Sum of products described by labels: ``einsum("ij,jk->ik", a, b)``.
 
     Args:
       subscripts: labels for each operand and, after "->", for the result (without it: the labels that occur once, in
         alphabetical order); "..." stands for broadcast axes. Or alternating operands and lists of integer labels.
       optimize: order of the products for 3 and more operands, as in opt_einsum.
+      _dot_general: computes each product of two operands, with the arguments of `lax.dot_general`; libraries replace
+        it, for example by products of 8-bit numbers.
     Raises: ValueError for subscripts that do not fit.
 
     >>> einsum("ii->", np.eye(3))
@@ -291,7 +294,7 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None,
     """
     if out_sharding is not None:
         y = einsum(subscripts, *operands, out=out, optimize=optimize, precision=precision,
-                   preferred_element_type=preferred_element_type)
+                   preferred_element_type=preferred_element_type, _dot_general=_dot_general)
         return constrained("numpy.einsum", y, out_sharding)
     caller = "numpy.einsum"
     terms, result, arrays = parse_einsum(caller, subscripts, operands)
@@ -311,7 +314,7 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None,
             (x, s), (y, t), *others = chosen
             keep = rest | set(result) | {c for _, labels in others for c in labels}
             chosen = [_multiply_pair(x, s, y, t, keep, result if not others and not work else None, precision,
-                                     computed), *others]
+                                     computed, _dot_general), *others]
         work.append(chosen[0])
     x, labels = _sum_alone(*work[0], set(result))
     return convert_element_type(transpose(x, tuple(map(labels.index, result))), dtype, weak)
@@ -353,7 +356,7 @@ def einsum_path(subscripts: str, /, *operands: Any, optimize: str = "auto") -> t
 
 
 def _multiply_pair(x: ArrayLike, xs: Labels, y: ArrayLike, ys: Labels, keep: set, result: Labels | None,
-                   precision: PrecisionLike, dtype: DTypeLike) -> tuple[Any, Labels]:
+                   precision: PrecisionLike, dtype: DTypeLike, product: Callable) -> tuple[Any, Labels]:
     """Product of two operands, summed over unneeded labels; in the order of `result` if only its labels remain."""
     x, xs = _sum_alone(x, xs, keep | set(ys))
     y, ys = _sum_alone(y, ys, keep | set(xs))
@@ -361,7 +364,7 @@ def _multiply_pair(x: ArrayLike, xs: Labels, y: ArrayLike, ys: Labels, keep: set
     if out is None:
         shared = [c for c in xs if c in ys and c in keep]
         out = (*shared, *(c for c in xs if c not in ys), *(c for c in ys if c not in xs))
-    return contract_pair(x, xs, y, ys, out, precision, dtype), out
+    return contract_pair(x, xs, y, ys, out, precision, dtype, product), out
 
 
 def _sum_alone(x: ArrayLike, labels: Labels, keep: set) -> tuple[Any, Labels]:

@@ -15,6 +15,7 @@ from xjax.core.errors import bad
 from xjax.core.key_types import KeyType
 from xjax.core.promotion import lattice_join, promote_types
 from xjax.core.staging import StagingTrace
+from xjax.core.symbolic.dims import Dim, is_symbolic_dim, max_dim
 from xjax.core.trace import Tracer, static_value_error
 from xjax.core.tree import tree_map
 from xjax.core.types import ShapedArray, converted, number_of, type_of_numbers
@@ -410,14 +411,15 @@ def arange(start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | No
         raise bad(caller, "complex numbers have no order", given={"start": first, "stop": end, "step": by},
                   fix="pass real numbers, with dtype=complex for a complex result.", exc=ValueError)
     if dtype is None:
-        dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(caller, v) for v in numbers)])[0]
+        typical = [0 if is_symbolic_dim(v) else v for v in numbers]
+        dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(caller, v) for v in typical)])[0]
     dtype = as_dtype(dtype, caller)
     first = 0 if first is None else first
     by = 1 if by is None else by
     if by == 0:
         raise bad(caller, "the step is 0", given={"start": first, "stop": end}, fix="pass a step that is not 0.",
                   exc=ValueError)
-    size = max(0, math.ceil((end - first) / by))
+    size = _steps(first, end, by)
     if first == 0 and by == 1 and not dtypes.is_complex(dtype):
         out = iota(dtype, size)
     else:
@@ -425,8 +427,16 @@ def arange(start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | No
     return _put(out, device)
 
 
+def _steps(start: Any, stop: Any, step: Any) -> Any:
+    """The number of elements of a range."""
+    if not is_symbolic_dim(stop - start):
+        return max(0, math.ceil((stop - start) / step))
+    return max_dim(-((start - stop) // static_int(step, "step", "numpy.arange")), 0)
+
+
 def _range(caller: str, start: float | np.generic, step: float | np.generic, size: int, dtype: np.dtype) -> Array:
-    if dtypes.is_int(dtype) and not (isinstance(start, (int, np.integer)) and isinstance(step, (int, np.integer))):
+    whole = (int, np.integer, Dim)
+    if dtypes.is_int(dtype) and not (isinstance(start, whole) and isinstance(step, whole)):
         start, step = int(start), int(start + step) - int(start)        # as NumPy: the first two numbers are truncated
     steps = mul(cast(caller, step, dtype), iota(dtype, size)) if step != 1 else iota(dtype, size)
     return add(cast(caller, start, dtype), steps)
@@ -434,7 +444,7 @@ def _range(caller: str, start: float | np.generic, step: float | np.generic, siz
 
 def _host_number(caller: str, name: str, x: ArrayLike) -> Any:
     """A Python or NumPy number from an argument that the result's shape depends on."""
-    if isinstance(x, (*_NUMBERS, np.generic)):
+    if isinstance(x, (*_NUMBERS, np.generic, Dim)):
         return x
     if isinstance(x, Tracer) and x.concrete() is None:
         raise static_value_error(caller, name, x)

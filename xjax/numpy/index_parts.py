@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.errors import JAXTypeError, NonConcreteBooleanIndexError, bad
+from xjax.core.errors import InconclusiveDimensionOperation, JAXTypeError, NonConcreteBooleanIndexError, bad
+from xjax.core.symbolic.dims import Dim, is_above, max_dim, min_dim
 from xjax.core.trace import Tracer, known_value
-from xjax.core.types import number_of, typeof
+from xjax.core.types import converted, number_of, typeof
+from xjax.ops.checks import static_int
 from xjax.ops.compare import lt, select_n
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add
@@ -84,9 +86,12 @@ def parse(shape: tuple[int, ...], index: object, *, strict: bool = True, wrap_ne
 def _part(item: object, axis: int, shape: tuple[int, ...], strict: bool, wrap_negative: bool) -> Part:
     size = shape[axis]
     if isinstance(item, slice):
-        return _span(item, axis, size)
+        symbolic = any([type(n) is Dim for n in (size, item.start, item.stop)])
+        return _symbolic_span(item, axis, size) if symbolic else _span(item, axis, size)
     if isinstance(item, (int, np.integer)):
         return _position(int(item), axis, shape, strict, wrap_negative)
+    if type(item) is Dim:
+        return _position(item, axis, shape, strict, wrap_negative)
     positions = integers(item)
     if isinstance(positions, np.ndarray):
         return Many(axis, wrapped(positions, size) if wrap_negative else positions)
@@ -96,7 +101,11 @@ def _part(item: object, axis: int, shape: tuple[int, ...], strict: bool, wrap_ne
 def _position(i: int, axis: int, shape: tuple[int, ...], strict: bool, wrap_negative: bool) -> Part:
     size = shape[axis]
     start = i + size if i < 0 and wrap_negative else i
-    if 0 <= start < size:
+    try:
+        inside = 0 <= start < size
+    except InconclusiveDimensionOperation:          # a position in an axis of symbolic size
+        return Many(axis, convert_element_type(converted(start), np.int32))
+    if inside:
         return Fixed(axis, start)
     if strict:
         raise bad("index", f"{i} is out of bounds for axis {axis} with size {size}", given={"array shape": str(shape)},
@@ -107,7 +116,7 @@ def _position(i: int, axis: int, shape: tuple[int, ...], strict: bool, wrap_nega
 
 def index_dtype(shape: Sequence[int]) -> np.dtype:
     """Integer type of positions in an array of `shape`."""
-    return np.dtype(np.int64 if max(shape, default=0) > _INT32.max else np.int32)
+    return np.dtype(np.int64 if any([is_above(n, _INT32.max) for n in shape]) else np.int32)
 
 
 def _span(item: slice, axis: int, size: int) -> Span:
@@ -121,6 +130,25 @@ def _span(item: slice, axis: int, size: int) -> Span:
     n = len(range(start, stop, step))
     if not n:
         return Span(axis, min(start, size), 0, 1, min(start, size))
+    return Span(axis, start, n, step, stop) if step > 0 else Span(axis, start + (n - 1) * step, n, step, start + 1)
+
+
+def _symbolic_span(item: slice, axis: int, size: Any) -> Span:
+    """A slice whose size is symbolic."""
+    step = 1 if item.step is None else operator.index(item.step)
+    if step == 0:
+        raise bad("index", "the step of a slice is 0", {"axis": axis}, "pass a step that is not 0.", exc=ValueError)
+    lowest, highest = (0, size) if step > 0 else (-1, size - 1)
+
+    def bound(given: Any, default: Any) -> Any:
+        if given is None:
+            return default
+        given = static_int(given, "bound of a slice", "index")
+        return min_dim(max_dim(given + size if given < 0 else given, lowest), highest)
+
+    start = bound(item.start, lowest if step > 0 else highest)
+    stop = bound(item.stop, highest if step > 0 else lowest)
+    n = max_dim((stop - start + step - (1 if step > 0 else -1)) // step, 0)
     return Span(axis, start, n, step, stop) if step > 0 else Span(axis, start + (n - 1) * step, n, step, start + 1)
 
 

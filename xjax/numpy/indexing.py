@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.config import UNCHECKED, config, marked
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad
 from xjax.core.staging import StagingTrace
@@ -90,6 +91,10 @@ def read(x: ArrayLike, index: object, *, mode: str | None = None, fill_value: Ar
          indices_are_sorted: bool = False, unique_indices: bool = False,
          wrap_negative_indices: bool = True) -> AnyArray:
     """`x[index]`, and `x.at[index].get(...)` with its options."""
+    if mode is not None and config.check and UNCHECKED not in context.scope:
+        with marked(UNCHECKED):             # the user chose the meaning of indices outside of the array
+            return read(x, index, mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
+                        unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
     check_index(index)
     x, index, _ = with_mask_axes(x, index)
     aval = typeof(x)
@@ -173,7 +178,7 @@ def _read_known(x: AnyArray, aval: ShapedArray, parts: Sequence[Part]) -> AnyArr
 def _finish_slices(x: AnyArray, parts: Sequence[Part]) -> AnyArray:
     """A sliced array with spans of negative step reversed, the axes of single positions dropped, new axes added."""
     spans = [p for p in parts if type(p) is not New]
-    backwards = [p.axis for p in spans if type(p) is Span and p.step < 0 and p.size > 1]
+    backwards = [p.axis for p in spans if type(p) is Span and p.step < 0 and not (type(p.size) is int and p.size < 2)]
     x = rev(x, backwards) if backwards else x
     x = squeeze(x, [p.axis for p in spans if type(p) is not Span])
     return expand_dims(x, _new_axes(parts))

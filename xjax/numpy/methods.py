@@ -1,6 +1,7 @@
-"""Methods, properties and operators of arrays, attached to `Array` and `Tracer` when `xjax.numpy` is imported.
+"""Methods, properties and operators of arrays, attached to `Array` when `xjax.numpy` is imported.
 
-Both classes are defined in lower layers; only the tables here give them the functions of this package.
+The class is defined in a lower layer; only the tables here give it the functions of this package. Arrays on devices
+and traced values inherit them.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from xjax.core.errors import bad
-from xjax.core.trace import Tracer
 from xjax.core.types import typeof
 from xjax.numpy import (
     composed,
@@ -30,12 +30,10 @@ from xjax.numpy.operators import operators
 from xjax.numpy.take import choose, take
 from xjax.numpy.view import byteswap, view
 from xjax.ops.shape import transpose as lax_transpose
-from xjax.runtime.arrays.array import Array
 from xjax.runtime.device_put import device_put
 from xjax.runtime.placement.sharding import Sharding
 from xjax.runtime.xla import Device
-from xjax.typing import Array as AnyArray
-from xjax.typing import ArrayLike, ShapeLike
+from xjax.typing import Array, ArrayLike, ShapeLike
 
 
 def _sizes(args: tuple) -> ShapeLike:
@@ -43,55 +41,55 @@ def _sizes(args: tuple) -> ShapeLike:
     return args[0] if len(args) == 1 else args
 
 
-def _reshape(self: AnyArray, *shape: ShapeLike, order: str = "C") -> AnyArray:
+def _reshape(self: Array, *shape: ShapeLike, order: str = "C") -> Array:
     """`x.reshape(2, -1)` or `x.reshape((2, -1))`: the elements in another shape; one size may be -1."""
     return manipulate.reshape(self, _sizes(shape), order=order)
 
 
-def _transpose(self: AnyArray, *axes: ShapeLike | None) -> AnyArray:
+def _transpose(self: Array, *axes: ShapeLike | None) -> Array:
     """The axes reversed, or in the order of `axes`."""
     if not axes or axes == (None,):
         return _reversed_axes(self)
     return manipulate.transpose(self, _sizes(axes) if not isinstance(axes[0], int) else axes)
 
 
-def _reversed_axes(self: AnyArray) -> AnyArray:
+def _reversed_axes(self: Array) -> Array:
     """The array with its axes in reverse order."""
     return lax_transpose(self, range(self.ndim - 1, -1, -1))
 
 
-def _matrix_transpose(self: AnyArray) -> AnyArray:
+def _matrix_transpose(self: Array) -> Array:
     """The array with its last two axes exchanged."""
     if self.ndim < 2:
         raise bad("x.mT", "needs at least two axes", given={"x": self}, fix="add an axis: x[None, :].", exc=ValueError)
     return lax_transpose(self, (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
 
 
-def _flatten(self: AnyArray, order: str = "C") -> AnyArray:
+def _flatten(self: Array, order: str = "C") -> Array:
     """The elements as an array with one axis."""
     return manipulate.ravel(self, order=order)
 
 
-def _to_device(self: AnyArray, device: Device | Sharding, *, stream: object = None) -> AnyArray:
+def _to_device(self: Array, device: Device | Sharding, *, stream: object = None) -> Array:
     """The array on a device, or with a sharding."""
     return device_put(self, device)
 
 
-def _setitem(self: AnyArray, index: object, value: ArrayLike) -> None:
+def _setitem(self: Array, index: object, value: ArrayLike) -> None:
     raise immutable(self, index, value)
 
 
-def _delitem(self: AnyArray, index: object) -> None:
+def _delitem(self: Array, index: object) -> None:
     raise immutable(self, index, deletes=True)
 
 
-def _iter(self: AnyArray) -> Iterator[AnyArray]:
+def _iter(self: Array) -> Iterator[Array]:
     if not self.ndim:
         raise TypeError(f"iteration over a 0-d array ({typeof(self).str_short()})")
     return (getitem(self, i) for i in range(self.shape[0]))
 
 
-def _contains(self: AnyArray, value: ArrayLike) -> bool:
+def _contains(self: Array, value: ArrayLike) -> bool:
     """`value in x`: whether any element equals it."""
     equal = self == value
     return equal if isinstance(equal, bool) else bool(reductions.any(equal))
@@ -121,13 +119,7 @@ PROPERTIES: dict[str, Callable] = {
 }
 
 
-def attach(cls: type) -> None:
-    """Add the methods and properties of the tables to a class of arrays."""
-    for name, function in METHODS.items():
-        setattr(cls, name, function)
-    for name, function in PROPERTIES.items():
-        setattr(cls, name, property(function, doc=function.__doc__))
-
-
-attach(Array)
-attach(Tracer)
+for _name, _function in METHODS.items():
+    setattr(Array, _name, _function)
+for _name, _function in PROPERTIES.items():
+    setattr(Array, _name, property(_function, doc=_function.__doc__))

@@ -25,7 +25,7 @@ from xjax.ops import cumulative
 from xjax.ops.bitwise import bitwise_and, bitwise_not, bitwise_or
 from xjax.ops.checks import canonical_axes, canonical_axis
 from xjax.ops.compare import gt
-from xjax.ops.convert import convert_element_type
+from xjax.ops.convert import convert_element_type, size_as
 from xjax.ops.elementwise import div, mul, sub
 from xjax.ops.elementwise import square as lax_square
 from xjax.ops.reduce import argmax as lax_argmax
@@ -242,7 +242,7 @@ def _count(caller: str, a: Array, axes: Sequence[int], mask: ArrayLike | None, d
            keepdims: bool) -> ArrayLike:
     """Number of elements included: a number, or an array if there is a mask."""
     if mask is None:
-        return dtype.type(math.prod(a.shape[d] for d in axes))
+        return size_as(math.prod(a.shape[d] for d in axes), np.dtype(dtype))
     mask = expand_to(caller, operand(caller, mask), a.shape)
     return sum(mask, axes, dtype=dtype, keepdims=keepdims)
 
@@ -263,7 +263,7 @@ def var(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: No
     squared = real(mul(x, conjugate(x))) if dtypes.is_complex(x.dtype) else lax_square(x)
     total = reduce_sum(squared, apart.axes)
     if where is None:
-        value = div(total, apart.divisor if apart.divisor > 0 else number_of(total.dtype, math.nan))
+        value = div(total, _divisor(apart, total.dtype))
     else:
         value = choose(gt(apart.divisor, 0), div(total, apart.divisor), math.nan)
     value = convert_element_type(value, apart.result)
@@ -281,6 +281,13 @@ class _Deviations(NamedTuple):
     result: Any                     # the dtype of the result
 
 
+def _divisor(apart: _Deviations, dtype: np.dtype) -> Any:
+    """The divisor without a mask; nan if it is not positive."""
+    if isinstance(apart.divisor, np.generic):
+        return apart.divisor if apart.divisor > 0 else number_of(dtype, math.nan)
+    return choose(gt(apart.divisor, 0), apart.divisor, math.nan)                # the axes have a symbolic size
+
+
 def _deviations(caller: str, a: ArrayLike, axis: Axis, dtype: DTypeLike | None, ddof: float, mask: ArrayLike | None,
                 center: ArrayLike | None, correction: float | None) -> _Deviations:
     a = to_array_like(caller, a)
@@ -296,7 +303,7 @@ def _deviations(caller: str, a: ArrayLike, axis: Axis, dtype: DTypeLike | None, 
     part = dtypes.finfo(x.dtype).dtype
     divisor = _count(caller, x, axes, mask, part, keepdims=False)
     less = part.type(ddof if correction is None else correction)
-    divisor = divisor - less if mask is None else sub(divisor, less)
+    divisor = divisor - less if isinstance(divisor, np.generic) else sub(divisor, less)
     result = asked if asked is not None else computed
     return _Deviations(x, center, divisor, axes, computed, dtypes.finfo(result).dtype if dtypes.is_complex(result)
                        else result)
@@ -320,7 +327,7 @@ def std(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: No
     refuse_out("numpy.std", out)
     apart = _deviations("numpy.std", a, axis, dtype, ddof, where, mean, correction)
     if where is None:
-        divisor = apart.divisor if apart.divisor > 0 else number_of(apart.divisor.dtype, math.nan)
+        divisor = _divisor(apart, apart.divisor.dtype)
     else:
         divisor = choose(gt(apart.divisor, 0), apart.divisor, math.nan)
     x = apart.x if where is None else choose(where, apart.x, apart.center)

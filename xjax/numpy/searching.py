@@ -8,6 +8,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import ConcretizationTypeError, bad
+from xjax.core.symbolic.dims import is_above
 from xjax.core.trace import Tracer
 from xjax.numpy.composed import floor_divide, remainder
 from xjax.numpy.creation import asarray, full
@@ -145,7 +146,7 @@ def binary_search(a: ArrayLike, v: ArrayLike, side: str, n: int, dtype: DTypeLik
 
 def _position_dtype(n: int) -> np.dtype:
     """The dtype of positions in n elements: int32 if they fit, with x64 too, as in JAX."""
-    return dtypes.canonicalize_dtype(np.int32 if n < 2**31 else np.int64)
+    return dtypes.canonicalize_dtype(np.int64 if is_above(n, 2**31 - 1) else np.int32)
 
 
 @one_launch(arrays=2)

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.config import DEFAULT_MODE, config, marked
+from xjax.core.context import context
 from xjax.core.errors import bad
 from xjax.core.trace import known_value
 from xjax.core.types import ShapedArray, number_of, typeof
@@ -89,6 +91,9 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = 
     >>> jnp.take(jnp.array([10., 20., 30.]), jnp.array([2, 0, 7]))
     Array([30., 10., nan], dtype=float32)
     """
+    if mode is None and config.check and DEFAULT_MODE not in context.scope:
+        with marked(DEFAULT_MODE):
+            return take(a, indices, axis, out, mode, unique_indices, indices_are_sorted, fill_value)
     caller = "numpy.take"
     refuse_out(caller, out)
     a = operand(caller, a)
@@ -137,6 +142,9 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, m
     >>> jnp.take_along_axis(jnp.array([[3., 1., 2.]]), jnp.array([[1, 2, 0]]), axis=1)
     Array([[1., 2., 3.]], dtype=float32)
     """
+    if mode is None and config.check and DEFAULT_MODE not in context.scope:
+        with marked(DEFAULT_MODE):
+            return take_along_axis(arr, indices, axis, mode, fill_value, wrap_negative_indices=wrap_negative_indices)
     caller = "numpy.take_along_axis"
     arr, indices, axis = _along(caller, arr, indices, axis)
     mode = _mode(caller, mode)
@@ -198,6 +206,9 @@ def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: 
       False. mode: for positions out of range: None drops them, "clip" clamps them, "wrap" takes them modulo n.
     Returns: array of the shape and dtype of arr.
     """
+    if mode is None and config.check and DEFAULT_MODE not in context.scope:
+        with marked(DEFAULT_MODE):
+            return put_along_axis(arr, indices, values, axis, inplace, mode=mode)
     caller = "numpy.put_along_axis"
     refuse_inplace(caller, inplace)
     arr = operand(caller, arr)

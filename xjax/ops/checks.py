@@ -11,6 +11,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.primitive import Missing
+from xjax.core.symbolic.dims import is_symbolic_dim
 from xjax.core.trace import Tracer, static_value_error
 from xjax.core.types import ShapedArray
 from xjax.typing import ArrayLike
@@ -77,6 +78,8 @@ def static_int(value: SupportsIndex, name: str, caller: str) -> int:
     try:
         return operator.index(value)
     except TypeError as cause:
+        if is_symbolic_dim(value):          # a size, of the type of integers for all rules
+            return value                    # type: ignore[return-value]
         raise _not_static(value, name, caller) from cause
 
 

@@ -57,6 +57,11 @@ def convert_number(x: ArrayLike, dtype: np.dtype) -> np.generic:
     return scalar if dtypes.is_canonical(dtype) else number_of(dtype, scalar)
 
 
+def size_as(size: Any, dtype: np.dtype) -> Any:
+    """The size of an axis as a number of a dtype: a NumPy scalar, or an array if the size is symbolic."""
+    return dtype.type(size) if type(size) is int else convert_element_type(converted(size), dtype)
+
+
 def _no_key(dtype: DTypeLike) -> Exception:
     return bad("lax.convert_element_type", f"a number cannot be converted to a random key of dtype {dtype}",
                fix="create a key with random.key(seed), or from its bits with random.wrap_key_data(words).")

@@ -11,6 +11,7 @@ import numpy as np
 from xjax.core.calls import name_function
 from xjax.core.hlo import Builder, Value, i64_array, i64_matrix
 from xjax.core.primitive import LINEAR, Primitive
+from xjax.core.symbolic.dims import is_symbolic_dim
 from xjax.core.types import ShapedArray, Zero, number_of, typeof
 from xjax.ops.arrange import concatenate, rev
 from xjax.ops.checks import FLOAT, NOT_LINEAR, NUMBER, REAL, canonical_axis, check_kinds
@@ -22,6 +23,7 @@ from xjax.ops.piecewise import max_p, min_p
 from xjax.ops.reduce import extreme_value
 from xjax.ops.shape import after_batch
 from xjax.ops.slice import pad, slice_in_dim
+from xjax.ops.text import dynamic_slice_text, dynamic_update_slice_text
 from xjax.ops.transcendental import exp, log1p
 from xjax.ops.zeros import zeros_of
 from xjax.typing import Array, ArrayLike
@@ -57,6 +59,8 @@ def _window_lower(emit: str | Callable, init: Callable[[np.dtype], Any]) -> Call
     """Lowering by a window as long as the axis, which XLA turns into a scan (at most n log n additions)."""
     def lower(b: Builder, out: ShapedArray, x: Value, *, axis, reverse) -> Value:
         n, ndim = out.shape[axis], out.ndim
+        if is_symbolic_dim(n):
+            return _by_rows(b, x, axis, reverse, emit, init(out.dtype))
         if n < 2 or not out.size:
             return x
         start = b.constant(init(out.dtype), ShapedArray((), out.dtype))
@@ -71,6 +75,22 @@ def _window_lower(emit: str | Callable, init: Callable[[np.dtype], Any]) -> Call
         return b.generic("stablehlo.reduce_window", [x, start], [out], text,
                          [b.region([start.aval] * 2, combine)])[0]
     return lower
+
+
+def _by_rows(b: Builder, x: Value, axis: int, reverse: bool, emit: str | Callable, start: Any) -> Value:
+    """Lowering by a loop over the axis, whose size is symbolic."""
+    n, index = x.aval.shape[axis], ShapedArray((), np.int32)
+    row = x.aval.update(shape=(*x.aval.shape[:axis], 1, *x.aval.shape[axis + 1:]))
+
+    def body(inner: Builder, i: Value, x: Value, total: Value, y: Value) -> list[Value]:
+        at = inner.sub(inner.size(n - 1), i) if reverse else i
+        starts = [at if d == axis else inner.constant(0, index) for d in range(row.ndim)]
+        item = dynamic_slice_text(inner, x, starts, row.shape)
+        total = inner.binary(emit, total, item) if isinstance(emit, str) else emit(inner, total, item)[0]
+        return [inner.add(i, 1), x, total, dynamic_update_slice_text(inner, y, total, starts)]
+
+    start = [b.constant(0, index), x, b.constant(start, row), x]
+    return b.while_loop(start, lambda inner, i, *_: [inner.compare("LT", i, inner.size(n))], body)[3]
 
 
 def _batch_rule(p: Callable[[], Primitive]) -> Callable:

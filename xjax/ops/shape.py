@@ -26,7 +26,7 @@ def _shape(shape: Any, caller: str) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)) and not hasattr(shape, "__iter__"):
         shape = (shape,)
     sizes = tuple([n if type(n) is int else static_int(n, "shape", caller) for n in shape])
-    if sizes and min(sizes) < 0:
+    if any([n < 0 for n in sizes]):
         raise bad(caller, "shapes must have sizes >= 0", given={"shape": str(sizes)}, fix="pass sizes >= 0.",
                   exc=ValueError)
     return sizes

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.config import DEFAULT_MODE, marked
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import LINEAR, Primitive
@@ -320,7 +321,8 @@ def _dynamic_slice_batch(axis, args, bdims, *, slice_sizes):
     numbers = GatherDimensionNumbers(tuple(range(ndim)), (), tuple(range(ndim)))
     params = {"dimension_numbers": numbers, "slice_sizes": slice_sizes, "unique_indices": True,
               "indices_are_sorted": True, "mode": GatherScatterMode.CLIP, "fill_value": None}
-    return gather_p.batch(axis, (x, indices), (x_bdim, 0), **params)
+    with marked(DEFAULT_MODE):
+        return gather_p.batch(axis, (x, indices), (x_bdim, 0), **params)
 
 
 def _index_vectors(axis: Any, starts: Sequence[Any], bdims: Sequence[int | None]) -> Array:
@@ -417,7 +419,8 @@ def _dynamic_update_slice_batch(axis, args, bdims):
     params = {"dimension_numbers": numbers, "indices_are_sorted": True, "unique_indices": True,
               "mode": GatherScatterMode.CLIP, "update_jaxpr": None, "update_consts": ()}
     indices = _index_vectors(axis, starts, i_bdims)
-    return scatter_p.batch(axis, (x, indices, update), (x_bdim, 0, u_bdim), **params)
+    with marked(DEFAULT_MODE):
+        return scatter_p.batch(axis, (x, indices, update), (x_bdim, 0, u_bdim), **params)
 
 
 dynamic_update_slice_p = Primitive(

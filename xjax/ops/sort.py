@@ -12,6 +12,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import Primitive
+from xjax.core.symbolic.dims import is_above
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops.arrange import batched_in_front, broadcasted_iota
 from xjax.ops.checks import ANY, NOT_LINEAR, canonical_axis, check_kinds, static_int
@@ -121,7 +122,7 @@ def _sort_jvp(primals, tangents, *, dimension, **params):
         return outs, [Zero(o.aval.tangent()) for o in outs]
     shape = typeof(primals[0]).shape
     # int32 where possible, since XLA's radix sort on GPUs supports it as a second operand.
-    positions = broadcasted_iota(np.int32 if shape[dimension] < 2**31 else np.uint32, shape, dimension)
+    positions = broadcasted_iota(np.uint32 if is_above(shape[dimension], 2**31 - 1) else np.int32, shape, dimension)
     *outs, order = sort_p.bind(*primals, positions, dimension=dimension, **params)
     moved = iter(take_all_along([t for t in tangents if type(t) is not Zero], order, dimension))
     return outs, [Zero(o.aval.tangent()) if type(t) is Zero else next(moved)

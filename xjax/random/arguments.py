@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.config import config
+from xjax.core.calls import function_name
+from xjax.core.config import UNCHECKED, config, marked
 from xjax.core.errors import TypePromotionError, bad, warn
 from xjax.core.key_types import KEY_TYPES, KeyKind, is_key
 from xjax.core.promotion import result_type
@@ -38,13 +39,23 @@ UINTS = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint6
 @functools.lru_cache(4096)
 def compiled(f: Callable, *static: Hashable) -> Callable[..., Any]:
     """jit of `f` with its first arguments fixed. The object is cached for these arguments, so that f is traced once."""
-    return library_jit(library_rules(functools.partial(f, *static)))
+    return library_jit(library_rules(_unchecked(functools.partial(f, *static))))
+
+
+def _unchecked(f: Callable) -> Callable:
+    """`f` for a trace: checked mode does not check the arithmetic of samplers, only the use of keys."""
+    def unchecked(*args: AnyArray) -> Any:
+        with marked(UNCHECKED):
+            return f(*args)
+
+    unchecked.__name__ = function_name(f)
+    return unchecked
 
 
 @functools.lru_cache(4096)
 def operation(f: Callable, *static: Hashable) -> Callable[..., Any]:
     """As `compiled`, for an `f` that is one operation on keys. In a trace it is that operation instead of a call."""
-    return library_jit(functools.partial(f, *static), inline=Inline.JAX_EARLY)
+    return library_jit(_unchecked(functools.partial(f, *static)), inline=Inline.JAX_EARLY)
 
 
 def default_kind() -> KeyKind:

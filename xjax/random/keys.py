@@ -24,6 +24,7 @@ from xjax.random.generators import fold_in_key, generator_of, seed_words, split_
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.placement.places import new_place
+from xjax.runtime.watch import checker
 from xjax.typing import Array as AnyArray
 from xjax.typing import ArrayLike, DTypeLike, ShapeLike
 
@@ -49,7 +50,10 @@ def key(seed: ArrayLike, *, impl: str | KeyType | None = None, dtype: DTypeLike 
     [0 7]
     """
     kind = _chosen("key", impl, dtype)
-    return wrap_words("key", _seeded("key", seed, kind), kind)
+    words = _seeded("key", seed, kind)
+    if config.check:
+        checker().created(words)
+    return wrap_words("key", words, kind)
 
 
 def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> AnyArray:
@@ -62,6 +66,8 @@ def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> AnyArray:
     """
     kind = _kind("PRNGKey", impl)
     words = _seeded("PRNGKey", seed, kind)
+    if config.check:
+        checker().created(words)
     return wrap_words("PRNGKey", words, kind) if config.enable_custom_prng else words
 
 

@@ -13,6 +13,8 @@ import numpy as np
 
 from xjax import lax
 from xjax.core.config import config, enable_x64
+from xjax.core.symbolic.dims import is_above
+from xjax.ops.convert import size_as
 from xjax.ops.prng import threefry2x32
 from xjax.random.arguments import UINTS, compiled
 from xjax.typing import Array, ArrayLike, PRNGKey
@@ -78,7 +80,7 @@ def _join(high: Array, low: Array) -> Array:
 
 def _positions(shape: tuple[int, ...]) -> tuple[Any, Any]:
     """High and low word of each element's position in row-major order."""
-    if math.prod(shape) <= _WORDS:
+    if not is_above(math.prod(shape), _WORDS):
         return np.uint32(0), _linear_index(shape, np.dtype(np.uint32))
     return _wide_positions(shape)
 
@@ -97,7 +99,7 @@ def _linear_index(shape: tuple[int, ...], dtype: np.dtype) -> ArrayLike:
     index, stride = lax.broadcasted_iota(dtype, shape, len(shape) - 1), 1
     for axis in range(len(shape) - 2, -1, -1):
         stride *= max(shape[axis + 1], 1)       # the stride must not be 0 for an empty array
-        scale = dtype.type(stride % 2 ** (8 * dtype.itemsize))
+        scale = size_as(stride % 2 ** (8 * dtype.itemsize) if type(stride) is int else stride, dtype)
         index = lax.add(lax.mul(lax.broadcasted_iota(dtype, shape, axis), scale), index)
     return index
 

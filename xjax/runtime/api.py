@@ -17,6 +17,7 @@ from xjax.runtime.arrays import moves
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.process import memory
+from xjax.runtime.retraces import forget_traces
 from xjax.transforms import trace_cache
 from xjax.typing import ArrayLike, PyTree
 
@@ -89,6 +90,7 @@ def clear_caches() -> None:
     cache.clear()
     trace_cache.clear()
     clear_type_caches()
+    forget_traces()
     memory.trim()
 
 

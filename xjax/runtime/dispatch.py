@@ -85,6 +85,10 @@ class EvalTrace(Trace):
                 raise launch_error(error, args) from None
         return executable.arrays(bufs) if p.multiple_results else Array(bufs[0], executable.aval, executable.place)
 
+    def run_unwatched(self, p: Primitive, args: Sequence[Any], params: dict) -> Any:
+        """Compute one operation, without the watcher."""
+        return self._run(p, args, params)
+
     def _run_or_watch(self, p: Primitive, args: tuple, params: dict) -> Any:
         return self._run(p, args, params) if self._watch is None else self._watch(self._run, p, args, params)
 

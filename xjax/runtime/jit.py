@@ -33,9 +33,8 @@ from xjax.core.calls import (
 from xjax.core.config import config, default_device
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad
-from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, tree_map, tree_unflatten
-from xjax.core.types import ShapedArray
+from xjax.core.types import ShapedArray, typeof
 from xjax.runtime.arrays import donation
 from xjax.runtime.arrays.array import Array, put
 from xjax.runtime.arrays.host_values import OPERANDS, add_operands
@@ -49,13 +48,15 @@ from xjax.runtime.placement.current_mesh import placing_mesh
 from xjax.runtime.placement.places import on
 from xjax.runtime.placement.sharding import Sharding
 from xjax.runtime.programs import events
-from xjax.runtime.programs.compile_log import explain_miss, log_step, warn_of_large
+from xjax.runtime.programs.compile_log import log_step, warn_of_large
 from xjax.runtime.programs.executable import Options, as_options, program_executable
 from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error, types_and_places
+from xjax.runtime.retraces import CacheInfo, Call, signature_text
 from xjax.runtime.stages import Argument, Lowered, Program, Traced, abstract, place_of
 from xjax.runtime.static_args import StaticArguments
-from xjax.runtime.watch import is_watching, refuse_tracing, watch_call
+from xjax.runtime.watch import checker, is_watching, watch_call
 from xjax.runtime.xla import Device
+from xjax.transforms import refs
 from xjax.typing import ArrayLike, PyTree
 
 _NEVER_STATIC = frozenset((list, dict, np.ndarray))         # not hashable, so no need to check
@@ -74,7 +75,8 @@ class Jitted(PickledByName):
         self._has_static = static.given
         if static.signature is not None:
             self.__signature__ = static.signature
-        self.numbers_as_arrays = False      # under `disable_jit`; set by `library_jit`
+        self.of_library = False             # set by `library_jit`
+        self._traces = 0
         self._device = device               # where to run; None: on the devices of the arguments
         self._shardings, self._options = shardings, options
         self._name = function_name(fun)
@@ -149,6 +151,8 @@ class Jitted(PickledByName):
         has_host_values = None if self._shardings is not None else add_operands(leaves, key, operands)
         launcher = None if has_host_values is None else self._fast.of_parts(key)
         if launcher is None:
+            if has_host_values is None and refs.has_refs(leaves):
+                return self._call_with_refs(leaves, tree, static)
             arrays = [x if type(x) is Array else self._argument(x, leaves, tree) for x in leaves]
             if self._shardings is not None:
                 arrays = self._shardings.put_arguments(arrays, tree, leaves)
@@ -173,7 +177,7 @@ class Jitted(PickledByName):
 
     def _call_python(self, args: tuple, kwargs: dict) -> PyTree:
         """The call under `disable_jit`."""
-        if self.numbers_as_arrays:
+        if self.of_library:
             args = tuple([x if i in self._static.nums else _as_array(x) for i, x in enumerate(args)])
             kwargs = {k: x if k in self._static.names else _as_array(x) for k, x in kwargs.items()}
         return self._fun(*args, **kwargs)
@@ -201,10 +205,13 @@ class Jitted(PickledByName):
             return to_array(x)
         except TypeError as error:
             caller = f"jit `{self._name}`"
+            leaves = [0 if type(x) is refs.Ref else x for x in leaves]
             raise argument_error(caller, self._fun, leaves, tree, self._static.nums) or error from None
 
     def _compile(self, leaves: Sequence[Array], tree: PyTree, static: tuple | None) -> Launcher:
         traced = self._trace([x.aval for x in leaves], tree, static)
+        if traced.uses is not None:
+            return _LauncherWithRefs(functools.partial(self._call_with_refs, tree=tree, static=static))  # type: ignore
         consts = [to_array(c) for c in traced.consts]
         watching = is_watching()            # no donation then: the call may be repeated to find a NaN
         donated = [False] * len(leaves) if watching else self._static.donated_leaves(tree)
@@ -215,12 +222,40 @@ class Jitted(PickledByName):
 
         if any(donated):
             donation.warn_of_useless(f"jit `{self._name}`", traced.program, donated, names)
-        executable = program_executable(
-            traced.program, self._name, [x._place for x in (*consts, *leaves)], tuple(donated), self._options,
-            traced.out_shardings, len(consts), f"jit `{self._name}`", names)
+        program, outs = traced.program, traced.out_shardings
         watch = watch_call(f"jit `{self._name}`", lambda leaves: self._run_python(leaves, tree, static))
+        if config.check:
+            program, watch, count = checker().of_program(program, self.numbers_as_arrays)
+            outs = (*outs, *[None] * count) if outs else outs
+        executable = program_executable(program, self._name, [x._place for x in (*consts, *leaves)], tuple(donated),
+                                        self._options, outs, len(consts), f"jit `{self._name}`", names)
         return Launcher(executable, consts, traced.out_tree, like=leaves,
                         watch=watch if watching else None)
+
+    def _call_with_refs(self, leaves: Sequence[Any], tree: PyTree, static: tuple | None) -> PyTree:
+        """An eager call of a function that uses refs; the memory of the values that it replaces is donated."""
+        caller = f"jit `{self._name}`"
+        leaves = [x if type(x) in (Array, refs.Ref) else self._argument(x, leaves, tree) for x in leaves]
+        traced = self._trace([refs.typeof(x) for x in leaves], tree, static)    # type: ignore[misc]
+        uses, consts = traced.uses, [to_array(c) for c in traced.consts]
+        assert uses is not None
+        donate = not is_watching()
+        operands = uses.values(caller, leaves, donate)
+        first = len(uses.outer)
+        if self._shardings is not None:
+            operands[first:] = self._shardings.put_arguments(operands[first:], tree, operands[first:])
+        if not donate:
+            out = jit_p.bind(*consts, *operands, name=self._name, jaxpr=traced.program)
+            return tree_unflatten(traced.out_tree, uses.store(out, leaves))
+        asked = [*[False] * first, *self._static.donated_leaves(tree)]
+        donated = [a or b for a, b in zip(asked, uses.donated(leaves), strict=True)]
+        none = (None,)
+        wanted = traced.out_shardings and (*none * uses.written, *traced.out_shardings, *none * len(uses.arguments))
+        executable = program_executable(
+            traced.program, self._name, [x._place for x in (*consts, *operands)],
+            (*[False] * len(consts), *donated), self._options, wanted, len(consts) + first, caller)
+        out = executable([*consts, *operands])
+        return tree_unflatten(traced.out_tree, uses.store(out, leaves, owned=True))
 
     def _run_python(self, leaves: Sequence[Any], tree: PyTree, static: tuple | None) -> PyTree:
         args, kwargs = tree_unflatten(tree, leaves)
@@ -228,7 +263,7 @@ class Jitted(PickledByName):
 
     def _call_traced(self, args: tuple, kwargs: dict) -> PyTree:
         """The call inside a transform: one operation, or the inlined operations of the program."""
-        if config.disable_jit:
+        if config.disable_jit or (config.check and self.numbers_as_arrays):     # the lines of a library are the user's
             return self._call_python(args, kwargs)
         args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
@@ -236,47 +271,60 @@ class Jitted(PickledByName):
             raise bad(f"jit `{self._name}`", "compiler_options apply to a whole program, but this call is part of one",
                       given={"compiler_options": dict(self._options)},
                       fix="pass them to the outermost jit: jit(grad(f), compiler_options=...).", exc=ValueError)
-        if self._shardings is not None:
+        with_refs = refs.has_refs(leaves)
+        if self._shardings is not None and not with_refs:
             leaves = self._shardings.constrain_arguments(leaves, tree)
-        avals = argument_types(f"jit `{self._name}`", self._fun, leaves, tree, self._static.nums)
+        avals = argument_types(f"jit `{self._name}`", self._fun, leaves, tree, self._static.nums,
+                               refs.typeof if with_refs else typeof)        # type: ignore[arg-type]
         traced = self._trace(avals, tree, static)
+        uses, operands = traced.uses, leaves
+        if uses is not None:
+            operands = uses.values(f"jit `{self._name}`", leaves)
+            if self._shardings is not None and with_refs:
+                first = len(uses.outer)
+                operands[first:] = self._shardings.constrain_arguments(operands[first:], tree)
         if self._inline:
-            out = traced.program(*traced.consts, *leaves)
+            out = traced.program(*traced.consts, *operands)
         else:
-            out = jit_p.bind(*traced.consts, *leaves, name=self._name, jaxpr=traced.program)
+            out = jit_p.bind(*traced.consts, *operands, name=self._name, jaxpr=traced.program)
+        if uses is not None:
+            out = uses.store(out, leaves)
         if any([s is not None and s.other_memory for s in traced.out_shardings]):
             out = [put_one(x, s) if s is not None and s.other_memory else x
                    for x, s in zip(out, traced.out_shardings, strict=True)]
         return tree_unflatten(traced.out_tree, out)
 
-    def _trace(self, avals: Sequence[ShapedArray], tree: PyTree, static: tuple | None) -> Program:
+    def _trace(self, avals: Sequence[ShapedArray], tree: PyTree, static: tuple | None, is_call: bool = True) -> Program:
         key = (tree, tuple(avals), static, self._static.key, config.trace_key(), context.axes)
         program = self._programs.get(key)
         if program is None:
-            program = self._trace_now(avals, tree, static, key)
+            Call(f"jit `{self._name}`", self._fun, self._static, key, self._known, not self._traces).note(
+                is_call and not self.of_library)
+            self._traces += 1
+            program = self._trace_now(avals, tree, static)
             if program.cacheable:
                 self._programs[key] = program
         return program
 
-    def _trace_now(self, avals: Sequence[ShapedArray], tree: PyTree, static: tuple | None, key: tuple) -> Program:
+    def _known(self) -> list[Any]:
+        """The keys of the existing traces."""
+        return [key for key in self._programs if key[3] == self._static.key]
+
+    def _trace_now(self, avals: Sequence[ShapedArray], tree: PyTree, static: tuple | None) -> Program:
         fun = self._static.put_back(self._fun, static)
         if self._shardings is not None:
             fun = self._shardings.constraining_results(fun)
         caller = f"jit `{self._name}`"
-        refuse_tracing(caller, avals)
         args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
         names = _describe_arguments(self._fun, args, kwargs, self._static)
-        if config.explain_cache_misses:
-            explain_miss(self._name, self._fun, key, list(self._programs), names)
         start = time.perf_counter()
         flat = flatten_function(fun, tree, keywords=True, caller=caller)
         with events.span(events.TRACE, fun_name=self._name) if at_root() else contextlib.nullcontext():
-            closed = trace_to_jaxpr(flat, avals, caller, names)
+            program, consts, uses = refs.trace_with_refs(flat, avals, caller, names)
         log_step("traced", caller, avals, time.perf_counter() - start)
-        program, consts = hoist_consts(closed)
         warn_of_large(caller, consts)
         outs = () if self._shardings is None else self._shardings.of_results(flat.out_tree)
-        return Program(program, list(consts), flat.out_tree, outs)
+        return Program(program, consts, flat.out_tree, outs, uses)
 
     # -- inspection -----------------------------------------------------------------------------------------------
 
@@ -284,6 +332,10 @@ class Jitted(PickledByName):
     def trace(self, *args: object, **kwargs: object) -> Traced:
         """The traced program for arguments of these types (arrays or `ShapeDtypeStruct`s)."""
         program, tree, avals, leaves = self._trace_for(args, kwargs)
+        if program.uses is not None:
+            raise bad(f"jit `{self._name}`", "uses refs, so it cannot be compiled ahead of its calls",
+                      fix="call it; or let it take the value of the ref and return the new one.",
+                      exc=NotImplementedError)
         wanted = [None] * len(leaves) if self._shardings is None else self._shardings.of_arguments(tree)
         if self._shardings is not None:
             self._shardings.check_arguments(leaves, tree)
@@ -306,12 +358,44 @@ class Jitted(PickledByName):
         args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
         avals = argument_types(f"jit `{self._name}`", self._fun, leaves, tree, self._static.nums, abstract)
-        return self._trace(avals, tree, static), tree, avals, leaves
+        return self._trace(avals, tree, static, is_call=False), tree, avals, leaves
+
+    def cache_info(self) -> CacheInfo:
+        """How often the function was traced, and for which arguments.
+
+        Hits are not counted: this would take time in each call.
+
+        >>> f = xjax.jit(lambda x, n: x * n, static_argnames="n")
+        >>> for size in (2, 3, 2):
+        ...     _ = f(xjax.numpy.ones(size), n=2)
+        >>> f.cache_info()
+        CacheInfo(traces=2, programs=2, executables=2, signatures=('(x: f32[2], n=2)', '(x: f32[3], n=2)'))
+        """
+        known = self._known()
+        return CacheInfo(self._traces, len(known), self._cache_size(),
+                         tuple([signature_text(self._fun, key, self._static) for key in known]))
+
+    def _cache_size(self) -> int:
+        """The number of cached executables (JAX's name)."""
+        return len(self._by_types.values())
 
     def clear_cache(self) -> None:
         """Delete the cached programs and executables of this function."""
         for cache in (self._fast, self._by_types, self._programs):
             cache.clear()
+
+
+class _LauncherWithRefs:
+    """The entry in the cache of launchers for a function that uses refs; `call(arrays)` is the whole call."""
+
+    execute = host_call = None
+    weight = 0
+
+    def __init__(self, call: Callable[[Sequence[Any]], Any]):
+        self._call = call
+
+    def __call__(self, arrays: Sequence[Any]) -> PyTree:
+        return self._call(arrays)
 
 
 _programs_by_function: weakref.WeakKeyDictionary[Callable, Cache[Program]] = weakref.WeakKeyDictionary()
@@ -382,7 +466,8 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
         compiler_options: Mapping[str, Any] | None = None) -> Jitted | Callable[[Callable], Jitted]:
     """Compile a function; also a decorator, with or without arguments.
 
-    The function is traced once for each combination of argument structure, shapes, dtypes and static values.
+    The function is traced once for each combination of argument structure, shapes, dtypes and static values. A line
+    of a program that traces it again and again gets one `errors.RetraceWarning`; see docs/recompiles.md.
 
     Args:
       static_argnums, static_argnames: arguments used as Python values. They must be hashable, and each new value
@@ -444,9 +529,12 @@ def library_jit(fun: Callable[_P, _R], **options: Unpack[JitOptions]) -> Callabl
 def library_jit(fun: None = None,
                 **options: Unpack[JitOptions]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
 def library_jit(fun: Callable | None = None, **options: Unpack[JitOptions]) -> Any:
-    """`jit` for functions of the library: under `disable_jit`, they still get numbers as arrays."""
+    """`jit` for functions of the library: under `disable_jit`, they still get numbers as arrays.
+
+    Their repeated traces are not counted: see `runtime.retraces`.
+    """
     if fun is None:
         return functools.partial(library_jit, **options)
     jitted = jit(fun, **options)
-    jitted.numbers_as_arrays = True
+    jitted.of_library = True
     return jitted

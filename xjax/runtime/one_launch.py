@@ -18,7 +18,7 @@ from xjax.core.config import config
 from xjax.core.context import at_root, context
 from xjax.core.errors import JAXIndexError, JAXTypeError
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten
+from xjax.core.tree import flatten, tree_unflatten
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.arrays.number_cache import NUMBERS, add_number, from_scalar
@@ -27,14 +27,54 @@ from xjax.runtime.programs import events
 from xjax.runtime.programs.executable import load
 from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error
 from xjax.runtime.programs.lowering import lower_program
-from xjax.runtime.watch import is_watching
+from xjax.runtime.watch import checker, is_watching
 from xjax.typing import PyTree
 
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
 _PLACES = "device", "out_sharding"      # arguments that place the result
-_PLAIN = object()           # in place of a launcher: the call cannot be one program, so `fun` is called each time
+
+class _Plain:
+    """In place of a launcher: the call cannot be one program, so `fun` is called each time."""
+
+    def call(self, fun: Callable, args: Sequence[Any], kwargs: dict) -> PyTree:
+        return fun(*args, **kwargs)
+
+
+class _Checked(_Plain):
+    """A call in checked mode: a program with checks, whose failures are those of the user's line."""
+
+    def __init__(self, operands: frozenset[int | str]):
+        self.operands = operands
+        self.programs: dict[str, Any] = {}              # by scope, since marks in it select checks
+
+    def call(self, fun: Callable, args: Sequence[Any], kwargs: dict) -> PyTree:
+        values = [to_array(x) if name in self.operands and type(x) in NUMBERS else x
+                  for name, x in (*enumerate(args), *kwargs.items())]
+        arrays = [x for x in values if type(x) is Array]
+        scope = context.scope
+        if scope not in self.programs:
+            trees: list[Any] = []
+
+            def of_arrays(*traced: Array) -> Sequence[Any]:
+                context.scope = scope           # `trace_to_jaxpr` restores it
+                leaves, tree = flatten(_with_arrays(fun, values, len(args), kwargs, traced))
+                trees[:] = [tree]
+                return leaves
+
+            try:
+                closed = trace_to_jaxpr(of_arrays, [x.aval for x in arrays], fun.__name__)
+                self.programs[scope] = closed, trees[0]
+            except (JAXTypeError, JAXIndexError):
+                self.programs[scope] = None, None
+        closed, tree = self.programs[scope]
+        if closed is None:
+            return fun(*args, **kwargs)
+        return tree_unflatten(tree, checker().run_library(closed, fun.__name__, arrays))
+
+
+_PLAIN = _Plain()
 
 
 @overload
@@ -63,7 +103,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
             if len(args) == 1 and not kwargs and type(args[0]) is Array:        # shortcut for the most common call
                 x, = args
                 launcher = launchers.young.get((context.trace_key, x.aval, x._place))
-                if launcher is not None and launcher is not _PLAIN:
+                if type(launcher) is Launcher:
                     return launcher.launch([x._buf], args)
             key, bufs, has_numbers = [config.trace_key(), *kwargs], [], False
             for name, x in (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args):
@@ -84,8 +124,8 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
                 return fun(*args, **kwargs)
             if launcher is None:
                 launcher = launchers[key] = _compile(fun, launch.__name__, operands, args, kwargs)
-            if launcher is _PLAIN:
-                return fun(*args, **kwargs)
+            if type(launcher) is not Launcher:
+                return launcher.call(fun, args, kwargs)
             if has_numbers:
                 return launcher.launch_with_host_values(bufs, (*args, *kwargs.values()))
             try:
@@ -100,6 +140,13 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
             raise
 
     return launch
+
+
+def _with_arrays(fun: Callable, values: Sequence[Any], count: int, kwargs: dict, arrays: Sequence[Any]) -> PyTree:
+    """`fun` of `values`, `count` of them by position, in which `arrays` replace the arrays."""
+    rest = iter(arrays)
+    all_args = [next(rest) if type(x) is Array else x for x in values]
+    return fun(*all_args[:count], **dict(zip(kwargs, all_args[count:], strict=True)))
 
 
 def _place_of_number(x: Any, args: Sequence[Any]) -> Place | None:
@@ -120,16 +167,16 @@ def _compile(fun: Callable, name: str, operands: frozenset[int | str], args: Seq
               for name, x in (*enumerate(args), *kwargs.items())]
     arrays = [x for x in values if type(x) is Array]
     place = common_place([x._place for x in arrays])
-    if place is None or config.disable_jit or is_watching() or any([kwargs.get(x) is not None for x in _PLACES]):
+    placed = any([kwargs.get(x) is not None for x in _PLACES])
+    if config.check and place is not None and not config.disable_jit and not placed:
+        return _Checked(operands)
+    if place is None or config.disable_jit or is_watching() or placed:
         return _PLAIN
     tree = None
 
     def of_arrays(*traced: Array) -> Sequence[Any]:
         nonlocal tree
-        rest = iter(traced)
-        all_args = [next(rest) if type(x) is Array else x for x in values]
-        by_name = dict(zip(kwargs, all_args[len(args):], strict=True))
-        leaves, tree = flatten(fun(*all_args[:len(args)], **by_name))
+        leaves, tree = flatten(_with_arrays(fun, values, len(args), kwargs, traced))
         return leaves
 
     try:

@@ -37,10 +37,11 @@ from xjax.runtime.placement.places import check_same_layout
 from xjax.runtime.placement.sharding import NamedSharding, Sharding
 from xjax.runtime.programs.launch import Executable, Launcher
 from xjax.runtime.reshard import local_mesh, local_shape
+from xjax.runtime.retraces import Call
 from xjax.runtime.shard_map import Region, bind_shard_map, executable_of, program_of
 from xjax.runtime.stages import Argument, Lowered, Program, abstract
 from xjax.runtime.static_args import StaticArguments
-from xjax.runtime.watch import is_watching, refuse_tracing, watch_devices
+from xjax.runtime.watch import is_watching, watch_devices
 from xjax.transforms.vmap import mapped_size
 from xjax.typing import ArrayLike, PyTree
 
@@ -102,6 +103,10 @@ class Pmapped:
         launcher = self._by_types.get(key)
         if launcher is None:
             traced = self._trace(key, args, kwargs, leaves)
+            if config.check and not traced.mesh.is_multi_process:       # as an operation, which is then checked
+                outs = bind_shard_map(traced.program, [*traced.consts, *leaves], Region.whole(traced.mesh),
+                                      traced.in_specs, traced.out_specs)
+                return tree_unflatten(traced.out_tree, outs)
             donated = (False,) * len(traced.consts) + tuple(self._static.donated_leaves(tree))
             if any(donated):
                 donation.warn_of_useless(self._caller, traced.program, donated,
@@ -121,7 +126,7 @@ class Pmapped:
         leaves, tree = flatten((args, kwargs))
         avals = tuple(argument_types(self._caller, self._fun, leaves, tree, type_of=abstract))
         key = (tree, avals, static, config.trace_key(), context.axes)
-        traced = self._trace(key, args, kwargs, [Var(a) for a in avals])
+        traced = self._trace(key, args, kwargs, [Var(a) for a in avals], is_call=False)
         program = program_of(traced.program, Region.whole(traced.mesh), traced.in_specs, traced.out_specs)
         ins, outs = ([NamedSharding(traced.mesh, s) for s in specs] for specs in (traced.in_specs, traced.out_specs))
         arguments = [Argument(*x) for x in zip(avals, ins[len(traced.consts):], self._static.donated_leaves(tree),
@@ -129,15 +134,17 @@ class Pmapped:
         return Lowered(Program(program, traced.consts, traced.out_tree, tuple(outs)), arguments, tree,
                        function_name(self._fun))
 
-    def _trace(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any]) -> _Traced:
+    def _trace(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any],
+               is_call: bool = True) -> _Traced:
         traced = self._programs.get(key)
         if traced is None:
+            Call(self._caller, self._fun, self._static, _as_of_jit(key), lambda: [*map(_as_of_jit, self._programs)],
+                 not self._programs.values()).note(is_call)
             traced = self._programs[key] = self._trace_now(key, args, kwargs, leaves)
         return traced
 
     def _trace_now(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any]) -> _Traced:
         tree, avals, static = key[:3]
-        refuse_tracing(self._caller, avals)
         if around := manual_around():
             raise bad(self._caller, "a pmap or shard_map inside another one",
                       given={"outer mesh": repr(around[0].owner)},
@@ -258,6 +265,11 @@ def _only_part(whole: ShapedArray, sharding: Sharding) -> xla.ResultHandler:
 
 def _processes(mesh: Mesh) -> list[int]:
     return sorted({d.process_index for d in mesh.devices_flat})
+
+
+def _as_of_jit(key: tuple) -> tuple:
+    """A key in the form of `Call.key`."""
+    return (*key[:3], None, *key[3:])
 
 
 def _spec(d: int | None, name: str) -> PartitionSpec:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,9 +18,10 @@ from xjax.core.calls import (
 )
 from xjax.core.context import Axis, axes_in_scope
 from xjax.core.errors import bad, check_choice
+from xjax.core.hlo import without_locations
 from xjax.core.jaxpr import ClosedJaxpr
-from xjax.core.staging import trace_to_jaxpr, with_inner_consts
-from xjax.core.trace import Tracer
+from xjax.core.staging import with_inner_consts
+from xjax.core.symbolic.dims import is_static
 from xjax.core.tree import PyTreeDef, flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import check_sequence, static_int
@@ -39,10 +39,11 @@ from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.places import Place, default_place, home_of, inputs_read, sharding_of
 from xjax.runtime.placement.sharding import NamedSharding, Sharding
 from xjax.runtime.programs.executable import Options, as_options, program_executable, program_module, shardings_over
-from xjax.runtime.programs.launch import Launcher
+from xjax.runtime.programs.launch import Executable, Launcher
 from xjax.runtime.programs.lowering import ModuleText
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import MemoryStats
+from xjax.transforms.refs import AbstractRef, Ref, Uses, is_temporary, stage_with_refs
 from xjax.typing import ArrayLike, DTypeLike, PyTree
 
 
@@ -130,9 +131,11 @@ def _checked_sharding(sharding: Sharding | PartitionSpec | Format | None, aval: 
 
 
 def abstract(x: ArrayLike) -> ShapedArray:
-    """Aval of an array, a number, or an object with `shape` and `dtype`."""
-    if type(x) is ShapedArray:
+    """Aval of an array, a number, a ref, or an object with `shape` and `dtype`."""
+    if type(x) is ShapedArray or type(x) is AbstractRef:
         return x
+    if type(x) is Ref:
+        return x.ref_type                   # type: ignore[return-value]
     if isinstance(x, ShapeDtypeStruct):
         return x._type
     try:
@@ -152,20 +155,24 @@ def place_of(x: ArrayLike | ShapeDtypeStruct | Sharding) -> Place:
 
 
 class Program:
-    """A function traced for one type of arguments: its program, captured constants and structure of the result."""
+    """A function traced for one type of arguments: its program, captured constants and structure of the result.
 
-    __slots__ = ("program", "consts", "out_tree", "out_shardings", "cacheable")
+    A program with `uses` also has inputs and results for values of refs.
+    """
+
+    __slots__ = ("program", "consts", "out_tree", "out_shardings", "uses", "cacheable")
 
     def __init__(self, program: ClosedJaxpr, consts: list[Any], out_tree: PyTreeDef,
-                 out_shardings: tuple[Sharding | None, ...] = ()):
+                 out_shardings: tuple[Sharding | None, ...] = (), uses: Uses | None = None):
         self.program, self.consts, self.out_tree = program, consts, out_tree
         self.out_shardings = out_shardings          # constraints on the results; (): none
-        # A program that captured tracers belongs to the transform that runs now.
-        self.cacheable = not any(isinstance(c, Tracer) for c in consts)
+        self.uses = uses
+        # A program that captured tracers, or refs of a trace, belongs to the transform that runs now.
+        self.cacheable = not any(map(is_temporary, consts if uses is None else (*consts, *uses.outer)))
 
     def out_info(self) -> PyTree:
         """A `ShapeDtypeStruct` for each array of the result."""
-        avals = self.program.out_avals
+        avals = _results(self.program, self.uses)
         shardings = self.out_shardings or (None,) * len(avals)
         return tree_unflatten(self.out_tree, [ShapeDtypeStruct.of(a, s) for a, s in zip(avals, shardings,
                                                                                        strict=True)])
@@ -185,6 +192,14 @@ class Argument(NamedTuple):
     aval: ShapedArray
     place: Place
     donated: bool
+
+
+class CompiledParts(NamedTuple):
+    """The parts of a compiled program: its first arguments are the captured arrays `consts`."""
+
+    executable: Executable
+    arguments: tuple[Argument, ...]
+    consts: list[Array]
 
 
 class _Stage:
@@ -238,6 +253,15 @@ class Traced(_Stage):
         """The program; captured arrays are its first arguments."""
         return self._traced.program
 
+    def closed(self) -> ClosedJaxpr:
+        """The program with the captured arrays as its constants."""
+        j, consts = self._traced.program.jaxpr, self._traced.consts
+        return ClosedJaxpr(j.replace(constvars=j.invars[:len(consts)], invars=j.invars[len(consts):]), consts)
+
+    def shardings(self) -> list[Sharding]:
+        """The shardings of the captured arrays and of the arguments."""
+        return [sharding_of(p) for p in self._places()]
+
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
         """Lower the program for devices: those of the arguments, or those of the current mesh.
 
@@ -246,6 +270,10 @@ class Traced(_Stage):
             read the text; compiling it needs one.
         """
         platform = None if lowering_platforms is None else _one_platform(self.fun_name, lowering_platforms)
+        if not all(is_static(x.aval.shape) for x in self._arguments):
+            raise bad(f"lower of `{self.fun_name}`", "the arguments have symbolic shapes", {
+                "arguments": ", ".join(x.aval.str_short() for x in self._arguments)},
+                "use export.export(jit(f))(...), or static shapes.", ValueError)
         program, places, arguments = self._traced.program, self._places(), self._arguments
         if any(x.donated for x in arguments):
             donation.warn_of_useless(f"jit `{self.fun_name}`", program, self._donated_operands(),
@@ -285,7 +313,7 @@ class Lowered(_Stage):
         text = self._module()[0].text
         if not self._is_stablehlo(dialect):
             return xla.unoptimised_hlo(text).as_hlo_text()
-        return text if debug_info else re.sub(r' loc\("[^"]*"\)$', "", text, flags=re.MULTILINE)
+        return text if debug_info else without_locations(text)
 
     def _module(self) -> tuple[ModuleText, Any]:
         return program_module(self._traced.program, self.fun_name, self._places(), self._donated_operands(),
@@ -321,12 +349,16 @@ class Lowered(_Stage):
 class Compiled(_Stage):
     """An executable for one set of argument types; calling it never traces."""
 
-    def __init__(self, *args: Any):
+    def __init__(self, *args: Any, executable: Executable | None = None):
         super().__init__(*args)
-        self._executable = program_executable(
+        self._executable = executable or program_executable(
             self._traced.program, self.fun_name, self._places(), self._donated_operands(), self._options,
             self._traced.out_shardings, len(self._traced.consts), f"jit `{self.fun_name}`")
         self._launcher = Launcher(self._executable, [to_array(c) for c in self._traced.consts], self.out_tree)
+
+    def parts(self) -> CompiledParts:
+        """The executable, the arguments and the captured arrays."""
+        return CompiledParts(self._executable, self._arguments, [to_array(c) for c in self._traced.consts])
 
     def __call__(self, *args: object, **kwargs: object) -> PyTree:
         leaves, tree = flatten((args, kwargs))
@@ -400,7 +432,7 @@ def _formats(avals: Sequence[ShapedArray], shardings: Sequence[Sharding]) -> lis
 
 
 def _trace(fun: Callable, static_argnums: int | Sequence[int], args: tuple, kwargs: dict,
-           caller: str, axes: Sequence[Axis] = ()) -> tuple[ClosedJaxpr, Any]:
+           caller: str, axes: Sequence[Axis] = ()) -> tuple[ClosedJaxpr, Any, Uses | None]:
     static = StaticArguments(fun, static_argnums, None, transform=caller)
     args, kwargs, key = static.take_out(args, kwargs)
     leaves, tree = flatten((args, kwargs))
@@ -409,7 +441,14 @@ def _trace(fun: Callable, static_argnums: int | Sequence[int], args: tuple, kwar
     avals = argument_types(flat.caller, fun, leaves, tree, static.nums, abstract)
     names = [f"argument `{n}`" for n in leaf_names(fun, *tree_unflatten(tree, range(len(leaves))), static.nums)]
     with axes_in_scope(*axes):
-        return trace_to_jaxpr(flat, avals, flat.caller, names), flat.out_tree
+        closed, uses = stage_with_refs(flat, avals, flat.caller, names)
+    return closed, flat.out_tree, uses
+
+
+def _results(closed: ClosedJaxpr, uses: Uses | None) -> tuple[ShapedArray, ...]:
+    """The types of the results of the function."""
+    avals = closed.out_avals
+    return avals if uses is None else avals[uses.written:len(avals) - len(uses.arguments)]
 
 
 def _named_axes(axis_env: Sequence[tuple[AxisName, int]] | None) -> list[Axis]:
@@ -431,6 +470,8 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (),
       axis_env: pairs (name, size) of mapped axes that `fun` may name in collectives: ``[("i", 4)]``.
       return_shape: whether to also return a `ShapeDtypeStruct` for each array, in the structure of the result.
 
+    The value of a ref that `fun` uses is an input of the program; a new value of it is a result.
+
     >>> print(xjax.make_jaxpr(lambda x: x * 2)(1.0))
     { lambda ; a:f32[]. let b:f32[] = mul a 2.0:f32[] in (b,) }
     """
@@ -439,10 +480,11 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (),
     @functools.wraps(fun)
     @bounded
     def make_jaxpr_f(*args: object, **kwargs: object) -> ClosedJaxpr | tuple[ClosedJaxpr, PyTree]:
-        closed, out_tree = _trace(fun, static_argnums, args, kwargs, "make_jaxpr", axes)
+        closed, out_tree, uses = _trace(fun, static_argnums, args, kwargs, "make_jaxpr", axes)
+        outs = _results(closed, uses)
         closed = with_inner_consts(closed)
         if return_shape:
-            return closed, tree_unflatten(out_tree, [ShapeDtypeStruct.of(a) for a in closed.out_avals])
+            return closed, tree_unflatten(out_tree, [ShapeDtypeStruct.of(a) for a in outs])
         return closed
 
     return make_jaxpr_f
@@ -467,6 +509,7 @@ def eval_shape(fun: Callable, *args: object, **kwargs: object) -> PyTree:
         leaves, tree = flatten(fun(*args, **kwargs))
         return [x for x in leaves if not isinstance(x, ShapeDtypeStruct)]
 
-    computed = iter(_trace(arrays, (), args, kwargs, "eval_shape")[0].out_avals)
+    closed, _, uses = _trace(arrays, (), args, kwargs, "eval_shape")
+    computed = iter(_results(closed, uses))
     return tree_unflatten(tree, [x if isinstance(x, ShapeDtypeStruct) else ShapeDtypeStruct.of(next(computed))
                                  for x in leaves])

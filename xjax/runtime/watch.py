@@ -1,4 +1,6 @@
-"""The options debug_nans and debug_infs, which check every result, and no_execution and no_tracing, which raise.
+"""The options debug_nans and debug_infs, which check every result, no_execution, which raises, and check.
+
+Checked mode (the option check) is implemented in `xjax.checks`, above this package; it is imported on first use.
 
 Operations are watched after the first use of one of these options (`config.on_first_use`). Compiled functions are
 watched by the kind of launcher that `jit` makes, since the options are part of its key. No cost while these options are
@@ -8,6 +10,7 @@ off.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +22,6 @@ from xjax.core.context import context
 from xjax.core.errors import bad, location_text, user_location
 from xjax.core.jaxpr import ClosedJaxpr, Literal
 from xjax.core.primitive import Primitive
-from xjax.core.types import ShapedArray
 from xjax.runtime import xla
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
@@ -29,7 +31,13 @@ from xjax.runtime.programs.launch import Watch
 
 def is_watching() -> bool:
     """Whether results are checked in this thread."""
-    return config.debug_nans or config.debug_infs or config.no_execution
+    return config.debug_nans or config.debug_infs or config.no_execution or bool(config.check)
+
+
+@functools.cache
+def checker() -> Any:
+    """The module of checked mode."""
+    return importlib.import_module("xjax.checks.mode")
 
 
 def refuse_execution(caller: str) -> None:
@@ -38,15 +46,6 @@ def refuse_execution(caller: str) -> None:
         raise bad(caller, "would run, but the option jax_no_execution is set",
                   fix="trace without running (jax.eval_shape, jax.make_jaxpr, f.lower), or leave the block of "
                       "jax.no_execution().", exc=RuntimeError)
-
-
-def refuse_tracing(caller: str, avals: Sequence[ShapedArray]) -> None:
-    """Raise RuntimeError under the option no_tracing."""
-    if config.no_tracing:
-        raise bad(caller, "would be traced, but the option jax_no_tracing is set",
-                  given={"arguments": ", ".join(a.str_short() for a in avals)},
-                  fix="call it with these types before the block, or find the change with jax.explain_cache_misses().",
-                  exc=RuntimeError)
 
 
 def bad_number(outs: Sequence[Any]) -> str:
@@ -97,6 +96,8 @@ def watch_devices(caller: str) -> Watch:
 
 def _watched_operation(run: Callable, p: Primitive, args: Sequence[Any], params: dict) -> Any:
     """`run(p, args, params)`, with a check of its result."""
+    if config.check:
+        return checker().operation(run, p, args, params)
     if not is_watching():
         return run(p, args, params)
     refuse_execution(p.name)
@@ -145,5 +146,5 @@ def _holding(x: Array) -> str:
     return x.aval.str_short() + (f", already contains {kind}" if kind else "")
 
 
-for _name in ("debug_nans", "debug_infs", "no_execution"):
+for _name in ("debug_nans", "debug_infs", "no_execution", "check"):
     config.on_first_use(_name, functools.partial(eval_trace.watch_with, _watched_operation))

@@ -27,6 +27,7 @@ from xjax.ops.zeros import instantiate
 from xjax.transforms.rule_functions import (
     FunctionWithRule,
     PrimalFunction,
+    as_arrays,
     batched_call,
     call_rule,
     check_closure,
@@ -155,7 +156,14 @@ def _stage(trace: StagingTrace, args, params):
     closed, consts = hoist_consts(trace_to_jaxpr(params["call_jaxpr"], [typeof(x) for x in args], caller))
     check_closure(caller, consts)
     rule = params["jvp"] if not consts else _without_consts(params["jvp"], len(consts), params["name"])
-    return trace.record(custom_jvp_call_p, [*consts, *args], {**params, "call_jaxpr": closed, "jvp": rule})
+    return trace.record(custom_jvp_call_p, [*consts, *args], {**params, "call_jaxpr": closed, "jvp": _on_arrays(rule)})
+
+
+def _on_arrays(rule: Callable) -> Callable:
+    @functools.wraps(rule, updated=())
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
+        return rule(as_arrays(primals), tangents)
+    return jvp
 
 
 def _without_consts(rule: Callable, count: int, name: str) -> Callable:

@@ -32,9 +32,11 @@ from xjax.core.tree import (
 from xjax.core.types import Zero, typeof
 from xjax.ops.zeros import instantiate
 from xjax.transforms.batching import BatchAxis, batch_flat, without_axis
+from xjax.transforms.refs import Ref, can_use, has_refs, refuse_aliases
 from xjax.transforms.rule_functions import (
     FunctionWithRule,
     PrimalFunction,
+    as_arrays,
     batched_call,
     call_rule,
     check_closure,
@@ -75,7 +77,8 @@ class custom_vjp(FunctionWithRule):
     def defvjp(self, fwd: Callable, bwd: Callable, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
         """Set the rule: `fwd(*args) -> (value, residuals)`, `bwd(*nondiff, residuals, ct) -> tuple of cotangents`.
 
-        `bwd` returns one cotangent (or None for zero) for each differentiable argument.
+        `bwd` returns one cotangent (or None for zero) for each differentiable argument; None for a ref. A ref among
+        the residuals is one of the arguments, so that `bwd` can write to it.
 
         Args:
           symbolic_zeros: `fwd` receives a `CustomVJPPrimal` (value, perturbed) for each leaf of its arguments. `bwd`
@@ -105,9 +108,15 @@ class custom_vjp(FunctionWithRule):
         flat = PrimalFunction(lambda *xs: self.fun(*merge_args(xs, rest, nums, count)), tree, self._caller)
         fwd = _Forward(lambda *xs: rule(*merge_args(xs, rest, nums, count)), flat, tree, self.symbolic_zeros,
                        function_name(rule))
-        bwd = _Backward(functools.partial(back, *rest), flat, tree, [typeof(x) for x in leaves],
-                        self.symbolic_zeros, function_name(back))
-        outs = custom_vjp_call_p.bind(*leaves, name=function_name(self.fun), call_jaxpr=flat, fwd=fwd, bwd=bwd,
+        given = {i: x for i, x in enumerate(leaves) if type(x) is Ref} if has_refs(leaves) else {}
+        avals = [given[i].ref_type.inner_aval if i in given else typeof(x) for i, x in enumerate(leaves)]
+        bwd = _Backward(functools.partial(back, *rest), flat, tree, avals, self.symbolic_zeros, function_name(back))
+        primal = flat
+        if given:
+            refuse_aliases(self._caller, leaves)
+            primal, fwd, bwd = _without_refs(given, len(leaves), flat, fwd, bwd)
+            leaves = [x for i, x in enumerate(leaves) if i not in given]
+        outs = custom_vjp_call_p.bind(*leaves, name=function_name(self.fun), call_jaxpr=primal, fwd=fwd, bwd=bwd,
                                       symbolic_zeros=self.symbolic_zeros)
         return tree_unflatten(flat.out_tree, outs)
 
@@ -155,19 +164,49 @@ class _Forward:
         outs, out_tree = flatten(out[0])
         self.flat.take_value(self.__name__, outs, out_tree)
         residuals, tree = flatten(out[1])
-        structure = ResidualTree(tree, tuple(x if type(x) in _NUMBERS else _ARRAY for x in residuals))
-        return outs, [x for x in residuals if type(x) not in _NUMBERS], structure
+        for x in residuals:
+            if type(x) is Ref and x not in leaves:
+                raise bad(self.flat.caller, "`fwd` returned a ref that is not one of its arguments",
+                          given={"ref": x.ref_type.str_short()}, fix="pass the ref as an argument of the function.",
+                          exc=ValueError)
+        structure = ResidualTree(tree, tuple(x if type(x) in _UNCHANGED else _ARRAY for x in residuals))
+        return outs, [x for x in residuals if type(x) not in _UNCHANGED], structure
 
 
-_NUMBERS = (bool, int, float, complex)
+def _without_refs(given: dict[int, Ref], count: int, flat: Callable, fwd: _Forward,
+                  bwd: _Backward) -> tuple[Callable, Callable, Callable]:
+    """Function and rules of `count` leaves, of which `given` are refs, as functions of the other leaves."""
+    def merged(arrays: Sequence[Any], fill: Any = None) -> list[Any]:
+        rest = iter(arrays)
+        return [(given[i] if fill is None else fill) if i in given else next(rest) for i in range(count)]
+
+    def primal(*arrays: ArrayLike) -> list[Any]:
+        return flat(*merged(arrays))
+
+    def forward(perturbed: Sequence[bool], *arrays: ArrayLike) -> tuple[list[Any], list[Any], Any]:
+        for ref in given.values():
+            if not can_use(ref):
+                raise bad(fwd.flat.caller, "its rules use a ref, but the function is part of a jitted function, loop "
+                          "or branch that is differentiated from outside", given={"ref": ref.ref_type.str_short()},
+                          fix="differentiate inside: jit(grad(f)) instead of grad(jit(f)).", exc=NotImplementedError)
+        return fwd(merged(perturbed, False), *merged(arrays))
+
+    def backward(tree: ResidualTree, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        in_cts = bwd(tree, residuals, cts)
+        return [ct for i, ct in enumerate(in_cts) if i not in given]
+
+    return primal, _named(forward, fwd), _named(backward, bwd)
+
+
+_UNCHANGED = (bool, int, float, complex, Ref)
 _ARRAY = object()
 
 
 class ResidualTree(NamedTuple):
-    """Structure of the residuals. It contains Python numbers (`x.perturbed`), which `bwd` gets unchanged."""
+    """Structure of the residuals. It contains Python numbers (`x.perturbed`) and refs, which `bwd` gets unchanged."""
 
     tree: Any
-    leaves: tuple                   # for each leaf, a Python number or _ARRAY
+    leaves: tuple                   # for each leaf, a Python number, a ref or _ARRAY
 
     @property
     def num_leaves(self) -> int:
@@ -242,7 +281,12 @@ def _stage(trace: StagingTrace, args, params):
     fwd, bwd = params["fwd"], params["bwd"]
     if consts:
         fwd, bwd = _without_consts(fwd, bwd, len(consts), caller)
-    return trace.record(custom_vjp_call_p, [*consts, *args], {**params, "call_jaxpr": closed, "fwd": fwd, "bwd": bwd})
+    params = {**params, "call_jaxpr": closed, "fwd": _on_arrays(fwd), "bwd": bwd}
+    return trace.record(custom_vjp_call_p, [*consts, *args], params)
+
+
+def _on_arrays(fwd: Callable) -> Callable:
+    return _named(lambda perturbed, *xs: fwd(perturbed, *as_arrays(xs)), fwd)
 
 
 def _without_consts(fwd: Callable, bwd: Callable, count: int, caller: str) -> tuple[Callable, Callable]:

@@ -39,9 +39,10 @@ from xjax.core.primitive import Calls, Primitive
 from xjax.core.pruning import prune, prune_call, prune_equation, prune_program
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, tree_unflatten
-from xjax.core.types import ShapedArray
+from xjax.core.types import ShapedArray, typeof
 from xjax.ops.identity import optimization_barrier_p
 from xjax.ops.text import reshape_text, slice_text
+from xjax.transforms import refs
 from xjax.transforms.call_rules import CallRules
 from xjax.transforms.checkpoint_policies import Offloadable, Policy, verdict, with_moves
 from xjax.transforms.linearize import LinearizedProgram, linearize_program
@@ -86,7 +87,8 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
         fixed, rest = split_args(args, static)
         fixed_kwargs = {k: v for k, v in kwargs.items() if k in names}
         leaves, tree = flatten((rest, {k: v for k, v in kwargs.items() if k not in names}))
-        avals = tuple(argument_types(f"checkpoint of `{function_name(fun)}`", fun, leaves, tree, static))
+        avals = tuple(argument_types(f"checkpoint of `{function_name(fun)}`", fun, leaves, tree, static,
+                                     refs.typeof if refs.has_refs(leaves) else typeof))
         fixed_key = fixed, tuple(sorted(fixed_kwargs.items()))
         _check_hashable(fun, fixed_key)
 
@@ -94,12 +96,16 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
             return fun(*merge_args(fixed, xs, static, len(args)), **kw, **fixed_kwargs)
 
         def trace() -> tuple:
-            result = trace_function(call, tree, avals, f"checkpoint of `{function_name(fun)}`", keywords=True)
-            return result, result.consts
+            result = trace_function(call, tree, avals, f"checkpoint of `{function_name(fun)}`", keywords=True,
+                                    refs=True)
+            return result, result.captured
 
         traced = remember(fun, ("checkpoint", tree, avals, tuple(static), fixed_key), trace)
-        outs = remat_p.bind(*traced.consts, *leaves, jaxpr=traced.program, prevent_cse=any(flatten(prevent_cse)[0]),
+        operands = leaves if traced.uses is None else traced.uses.values(caller, leaves)
+        outs = remat_p.bind(*traced.consts, *operands, jaxpr=traced.program, prevent_cse=any(flatten(prevent_cse)[0]),
                             differentiated=False, policy=policy)
+        if traced.uses is not None:
+            outs = traced.uses.store(outs, leaves)
         return tree_unflatten(traced.out_tree, outs)
 
     return checkpointed

@@ -16,6 +16,7 @@ from xjax.core.types import ShapedArray, Vma, Zero, typeof
 from xjax.core.varying import axes_in_order
 from xjax.ops.collectives import psum_invariant_p
 from xjax.ops.convert import convert_element_type
+from xjax.ops.identity import copy_p
 from xjax.ops.pvary import vary_to
 from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import zeros_of
@@ -116,6 +117,11 @@ class SymbolicZero:
     def __init__(self, aval: ShapedArray):
         self.aval = aval
 
+    @classmethod
+    def from_primal_value(cls, val: ArrayLike) -> SymbolicZero:
+        """The zero derivative with respect to a value."""
+        return cls(typeof(val).tangent())
+
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)
     ndim = property(lambda self: self.aval.ndim)
@@ -177,6 +183,11 @@ def call_rule(caller: str, rule: Callable, *args: object) -> Any:
         raise                                           # raised already by an inner rule
     except UnexpectedTracerError as error:
         raise closed_over(caller) from error
+
+
+def as_arrays(xs: Sequence[Any]) -> list[Any]:
+    """The arguments of a rule of a staged call, which are arrays in JAX: programs have numbers too."""
+    return [x if hasattr(x, "aval") else copy_p.bind(x) for x in xs]
 
 
 def open_axis(axis: BatchAxis) -> BatchAxis:

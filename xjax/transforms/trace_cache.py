@@ -16,23 +16,50 @@ from xjax.core.config import config
 from xjax.core.context import context
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.trace import Tracer
 from xjax.core.tree import PyTreeDef
 from xjax.core.types import ShapedArray
+from xjax.transforms.refs import Uses, is_temporary, trace_with_refs
 
 
 class TracedFunction(NamedTuple):
-    """A function as a program of (captured values, leaves of the arguments)."""
+    """A function as a program of (captured values, leaves of the arguments); with refs, see `refs.Uses`."""
 
     program: ClosedJaxpr
     consts: list[Any]
     out_tree: Any
+    uses: Uses | None = None
+
+    @property
+    def results(self) -> tuple[ShapedArray, ...]:
+        """The types of the results of the function."""
+        avals = self.program.out_avals
+        return avals if self.uses is None else avals[self.uses.written:len(avals) - len(self.uses.arguments)]
+
+    @property
+    def carried_types(self) -> tuple[ShapedArray, ...]:
+        """The types of the values of refs that the program replaces."""
+        if self.uses is None:
+            return ()
+        end = len(self.consts) + len(self.uses.outer)
+        return self.program.in_avals[end - self.uses.written:end]
+
+    @property
+    def captured(self) -> list[Any]:
+        """The values and refs that the function captured."""
+        return self.consts if self.uses is None else [*self.consts, *self.uses.outer]
 
 
 def trace_function(fun: Callable, in_tree: PyTreeDef, avals: Sequence[ShapedArray], caller: str, *,
-                   keywords: bool = False, arg_names: Sequence[str] | None = None) -> TracedFunction:
-    """Trace `fun(*args)`, or `fun(*args, **kwargs)` with `keywords`; the arguments have the structure `in_tree`."""
+                   keywords: bool = False, arg_names: Sequence[str] | None = None,
+                   refs: bool = False) -> TracedFunction:
+    """Trace `fun(*args)`, or `fun(*args, **kwargs)` with `keywords`; the arguments have the structure `in_tree`.
+
+    Args: refs: whether the function may use outer refs; the caller then passes and stores their values.
+    """
     flat = flatten_function(fun, in_tree, keywords=keywords, caller=caller)
+    if refs:
+        program, consts, uses = trace_with_refs(flat, avals, caller, arg_names)
+        return TracedFunction(program, consts, flat.out_tree, uses)
     closed = trace_to_jaxpr(flat, avals, caller, arg_names)
     program, consts = hoist_consts(closed)
     return TracedFunction(program, list(consts), flat.out_tree)
@@ -45,7 +72,7 @@ _remembered: weakref.WeakKeyDictionary[Callable, Cache] = weakref.WeakKeyDiction
 def remember(fun: Callable, key: tuple, make: Callable[[], tuple[Made, Sequence[Any]]]) -> Made:
     """The first result of `make() -> (result, captured values)`, cached as long as `fun` lives.
 
-    A result with captured tracers belongs to the current transform, so it is not cached.
+    A result with captured tracers, or refs of a trace, belongs to the current transform, so it is not cached.
     """
     key = (*key, config.trace_key(), context.axes)
     try:
@@ -55,7 +82,7 @@ def remember(fun: Callable, key: tuple, make: Callable[[], tuple[Made, Sequence[
     result = cache.get(key)
     if result is None:
         result, captured = make()
-        if not any(isinstance(c, Tracer) for c in captured):
+        if not any(map(is_temporary, captured)):
             cache[key] = result
     return result
 

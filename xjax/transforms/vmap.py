@@ -20,6 +20,7 @@ from xjax.core.tree import flatten, flatten_axes, leaf_paths, tree_structure, tr
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import static_int
 from xjax.transforms.batching import BatchAxis, batch_flat, place_axis
+from xjax.transforms.refs import Ref, RefArguments, has_refs, read, refuse_aliases, row_type, write
 from xjax.typing import ArrayLike, PyTree
 
 
@@ -29,6 +30,7 @@ def vmap(fun: Callable, in_axes: PyTree = 0, out_axes: PyTree = 0, axis_name: st
 
     Args:
       in_axes: the axis to map in each positional argument: an int, None (not mapped), or a tree prefix of these.
+        `fun` gets a ref of one element for each mapped ref.
       out_axes: the position of the mapped axis in each result; None for results that do not depend on it.
       axis_name: name of the axis for collectives such as `lax.psum`.
       axis_size: its size; needed only if no argument is mapped.
@@ -59,6 +61,11 @@ def vmap(fun: Callable, in_axes: PyTree = 0, out_axes: PyTree = 0, axis_name: st
                       exc=ValueError)
         leaves, treedef = flatten((args, kwargs))
         dims = flatten_axes(f"{name}: in_axes", treedef, (in_axes, 0))
+        refs, given = {}, leaves
+        if has_refs(leaves):
+            refuse_aliases(name, leaves)
+            refs = {i: x for i, x in enumerate(leaves) if type(x) is Ref and dims[i] is not None}
+            leaves = [read(x) if i in refs else x for i, x in enumerate(leaves)]
         try:                                    # arguments that are not mapped may have any type
             avals = [None if d is None else typeof(x) for x, d in zip(leaves, dims, strict=True)]
         except TypeError as error:
@@ -67,10 +74,17 @@ def vmap(fun: Callable, in_axes: PyTree = 0, out_axes: PyTree = 0, axis_name: st
         size = mapped_size(name, fun, args, kwargs, leaves, dims, axis_size)
         flat = flatten_function(fun, treedef, keywords=True, caller=name)
         axis = BatchAxis(size, axis_name, Tag(name), mesh_axes)
+        types = {i: row_type(x.ref_type, dims[i]) for i, x in refs.items()}
+        run = RefArguments(flat, types, refs) if refs else flat
         try:
-            outs, out_dims = batch_flat(flat, axis, leaves, dims)
+            outs, out_dims = batch_flat(run, axis, leaves, dims)
         finally:
             axis.tag.close()
+        if refs:
+            count = len(outs) - len(run.written)
+            for i, y, b in zip(run.written, outs[count:], out_dims[count:], strict=True):
+                write(given[i], place_axis(y, b, dims[i], size))
+            outs, out_dims = outs[:count], out_dims[:count]
         wanted = flatten_axes(f"{name}: out_axes", flat.out_tree, tuple(out_axes) if isinstance(out_axes, list)
                               else out_axes)
         placed = [_place(name, y, b, w, size) for y, b, w in zip(outs, out_dims, wanted, strict=True)]

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from xjax.compat.adapters.extend__core import AbstractValue
 from xjax.compat.traces import Trace, Tracer
 from xjax.core import jaxpr as core
 from xjax.core.context import Context, current_trace
 from xjax.core.jaxpr import Atom
-from xjax.core.types import ShapedArray
+from xjax.core.types import ShapedArray, aval_of_type, typeof
 from xjax.runtime.api import ensure_compile_time_eval
 
 __all__ = ["AbstractValue", "Atom", "ParamDict", "ShapedArray", "Trace", "Tracer", "Value", "ensure_compile_time_eval",
-           "eval_context", "eval_jaxpr"]
+           "eval_context", "eval_jaxpr", "pytype_aval_mappings"]
 
 ParamDict = dict[str, Any]
 Value = Any
+
+
+class _TypesOfValues(dict[type, Callable]):
+    """Functions that return the type of a value, by its class; a class that is added is accepted as an array.
+
+    Its values are converted by their method `__array__`.
+    """
+
+    def __setitem__(self, kind: type, rule: Callable) -> None:
+        super().__setitem__(kind, rule)
+        aval_of_type[kind] = lambda x: typeof(np.asarray(x))
+
+
+pytype_aval_mappings = _TypesOfValues({np.ndarray: typeof})
 
 
 def eval_context() -> current_trace:

@@ -13,16 +13,16 @@ from xjax.core.context import Context, context, current_trace
 from xjax.core.errors import ConcretizationTypeError
 from xjax.core.jaxpr import DebugInfo, Literal, Var, check_jaxpr
 from xjax.core.jaxpr import Eqn as JaxprEqn
-from xjax.core.primitive import NO_EFFECTS as no_effects  # noqa: N811 - the name is that of JAX
+from xjax.core.primitive import NO_EFFECTS as no_effects
 from xjax.core.primitive import Effects
 from xjax.core.trace import Trace, Tracer, abstract_value_error, known_value
 from xjax.core.types import ShapedArray, is_array_like
 from xjax.transforms.batching import with_axis, without_axis
 
 __all__ = ["AbstractValue", "ClosedJaxpr", "DebugInfo", "DropVar", "Effect", "Effects", "Jaxpr", "JaxprEqn", "Literal",
-           "Primitive", "TraceTag", "Var", "check_jaxpr", "concrete_or_error", "get_opaque_trace_state",
-           "jaxpr_as_fun", "jaxprs_in_params", "mapped_aval", "new_jaxpr_eqn", "no_effects", "set_current_trace",
-           "subjaxprs", "take_current_trace", "unmapped_aval", "valid_jaxtype"]
+           "Primitive", "TraceTag", "Var", "check_jaxpr", "concrete_or_error", "find_top_trace",
+           "get_opaque_trace_state", "jaxpr_as_fun", "jaxprs_in_params", "mapped_aval", "new_jaxpr_eqn", "no_effects",
+           "set_current_trace", "subjaxprs", "take_current_trace", "unmapped_aval", "valid_jaxtype"]
 
 
 class AbstractValue(metaclass=kind_of(ShapedArray)):
@@ -103,6 +103,11 @@ def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
     elif isinstance(val, Tracer):
         val = known
     return val if force is None else force(val)
+
+
+def find_top_trace(xs: Any) -> Trace:
+    """The current trace."""
+    return context.trace
 
 
 class _TraceState(NamedTuple):

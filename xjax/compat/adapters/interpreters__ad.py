@@ -118,7 +118,10 @@ def jvp(fun: Any, primals: Sequence[Any] | None = None, tangents: Sequence[Any] 
 
 def jvp_jaxpr(jaxpr: ClosedJaxpr, nonzeros: Sequence[bool],
               instantiate: bool | Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
-    """The program of (inputs, tangents flagged in `nonzeros`) -> (outputs, tangents), and the outputs with a tangent."""
+    """The program with derivatives, and for each output whether it has a tangent.
+
+    The program maps inputs, and tangents of those flagged in `nonzeros`, to outputs and tangents.
+    """
     flags = [instantiate] * len(jaxpr.out_avals) if isinstance(instantiate, bool) else instantiate
     program, has = jvp_program(jaxpr, tuple(nonzeros), tuple(flags))
     return program, list(has)

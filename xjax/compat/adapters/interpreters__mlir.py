@@ -23,7 +23,7 @@ from xjax.runtime.callbacks import emit_call
 from xjax.runtime.xla.mlir_builders import Bindings, bindings
 
 __all__ = ["LoweringRuleContext", "ModuleContext", "aval_to_ir_type", "dense_int_array", "dense_int_elements",
-           "dtype_to_ir_type", "emit_python_callback", "flatten_ir_values", "i32_attr", "i64_attr", "ir", "ir_constant",
+           "dtype_to_ir_type", "emit_python_callback", "flatten_ir_values", "i32_attr", "i64_attr", "ir_constant",
            "lower_fun", "register_lowering"]
 
 

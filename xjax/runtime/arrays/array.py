@@ -152,11 +152,6 @@ class Array(array_type.Array):
     def __len__(self) -> int:
         return len(self.aval)
 
-    def __iter__(self):
-        if not self.aval.shape:
-            raise TypeError("iteration over a 0-d array")
-        return (self[i] for i in range(self.aval.shape[0]))
-
     def __format__(self, spec: str) -> str:
         if self.aval.shape and spec:
             raise bad("format()", f"{spec!r} formats one number, not an array", given={"array": self.aval.str_short()},

@@ -376,6 +376,13 @@ class NamedSharding(Sharding):
         return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{_kind(self)})"
 
 
+def _unsharded(ndim: int) -> NamedSharding:
+    return NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * ndim))
+
+
+ShapedArray.unsharded = _unsharded
+
+
 class GSPMDSharding(Sharding):
     """Devices and XLA's own form of a sharding: the compiler's choice for an output."""
 

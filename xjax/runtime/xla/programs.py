@@ -60,6 +60,10 @@ def compile_options(
     return out
 
 
+# Functions that are called with the client before each compilation; an exception prevents it.
+before_compile: list[Callable[[Client], object]] = []
+
+
 def compile(
     client: Client,
     text: str,
@@ -87,6 +91,8 @@ def compile(
     """
     if fork.in_child:
         raise fork.error()
+    for watcher in before_compile:
+        watcher(client)
     chosen = compile_options(
         devices,
         text,
