@@ -172,10 +172,10 @@ KEPT: dict[str, str] = {
 DIFFERENCES: dict[str, str] = {
     "`make_mesh`, `Mesh`, `AbstractMesh`": "axes are automatic: the compiler places operations. In JAX 0.12 the "
         "axes of `make_mesh` and `AbstractMesh` are explicit: each operation's sharding is part of its type.",
-    "`out_sharding=`": "the result is constrained to it, along any axes, and moved in eager execution; JAX accepts only "
-        "explicit axes.",
-    "`experimental.layout.Format` with a layout that is not row-major": "an error: arrays are always row-major; a value "
-        "of a program can have another layout, by `with_layout_constraint`.",
+    "`out_sharding=`": "the result is constrained to it, along any axes, and moved in eager execution; JAX accepts "
+        "only explicit axes.",
+    "`experimental.layout.Format` with a layout that is not row-major": "an error: arrays are always row-major; a "
+        "value of a program can have another layout, by `with_layout_constraint`.",
     "`vmap` of `experimental.layout.with_layout_constraint`": "the mapped axis is the slowest, at any position; JAX "
         "orders the axes as if it were axis 0.",
     "operations of `experimental.sparse` on arrays with batch or dense dimensions": "these dimensions get indices; JAX "
