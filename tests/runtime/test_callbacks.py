@@ -424,7 +424,7 @@ def test_an_exception_in_debug_callback():
     (lambda: xjax.jit(xjax.debug.visualize_array_sharding)(X), TypeError, "return the value from the compiled"),
     (lambda: xjax.debug.visualize_sharding((), jnp.ones(()).sharding), ValueError, "arrays of one or two axes"),
     (lambda: xjax.debug.visualize_array_sharding(jnp.ones((2, 0))), ValueError, "none of size 0"),
-    (lambda: xjax.debug.inspect_array_sharding, AttributeError, "on purpose"),
+    (lambda: xjax.debug.DebugEffect, AttributeError, "on purpose"),
 ])
 def test_refusals(call, error, text):
     assert_refused(call, error, text)

@@ -61,6 +61,7 @@ _ELSEWHERE: dict[str, str] = {
     "tests/runtime/test_breakpoint.py": "debug.breakpoint",
     "tests/runtime/test_callbacks.py": """debug.callback debug.log debug.print debug.visualize_array_sharding
         debug.visualize_sharding effects_barrier experimental.io_callback""",
+    "tests/runtime/test_inspect_sharding.py": "debug.inspect_array_sharding",
     "tests/runtime/test_jit.py": "make_jaxpr",
     "tests/runtime/test_retraces.py": "no_retrace",
     "tests/runtime/test_mesh_context.py": "get_abstract_mesh get_mesh",

@@ -210,6 +210,7 @@ class Module:
         # sub-program that occurs more than once -> the name of its function, and the results inside the function
         self.subprograms: dict[Any, tuple[str, Sequence[Value]]] = {}
         self.callbacks: list[Callable] = []               # functions on the host; the program calls them by position
+        self.devices: Sequence[Any] = ()                  # the device that will run it, if it is known and not a mesh
         self.uses_other_memory = False                    # values are placed in another kind than the default
         self._count = 0
 

@@ -48,7 +48,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.thunky": _KERNELS,
     "xjax.experimental.topologies": "programs are compiled for existing devices only",
     "xjax.experimental.transfer": "collectives pass arrays between processes",
-    "xjax.experimental.xla_metadata": _METADATA,
     "xjax.extend": _INTERNAL,
     "xjax.interpreters": _INTERNAL,
     "xjax.lib": _INTERNAL,
@@ -113,9 +112,11 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
         "functions of the entries compute it: see m.data and m.indices": (
             "bcoo_conv_general_dilated", "bcoo_dot_general_sampled", "bcoo_extract", "bcoo_gather", "random_bcoo"),
     },
+    "xjax.experimental.xla_metadata": {
+        "hints for TPUs: xla_metadata_call attaches any attribute": (
+            "fuse_limit", "must_fuse_call", "xla_metadata_call2"),
+    },
     "xjax.debug": {
-        "the compiler chooses shardings after tracing: read x.sharding of a result, or output_shardings of a compiled "
-        "function": ("inspect_array_sharding",),
         _PRIMITIVE: ("DebugEffect", "OrderedDebugEffect"),
     },
     "xjax.ffi": {
@@ -147,6 +148,8 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
 # Names in these tables that only some versions of JAX have -> (since, until): version >= `since` and < `until`.
 VERSIONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.experimental.layout.explicit_layout", "xjax.ffi.abstract_token",
+                     "xjax.experimental.xla_metadata.fuse_limit", "xjax.experimental.xla_metadata.must_fuse_call",
+                     "xjax.experimental.xla_metadata.xla_metadata_call2",
                      "xjax.lax.psum_scatter_start", "xjax.sharding.no_collectives", "xjax.experimental.overlap",
                      "xjax.experimental.thunky",
                      *[f"xjax.experimental.hijax.{name}" for name in (
@@ -169,6 +172,14 @@ KEPT: dict[str, str] = {
 DIFFERENCES: dict[str, str] = {
     "`make_mesh`, `Mesh`, `AbstractMesh`": "axes are automatic: the compiler places operations. In JAX 0.12 the "
         "axes of `make_mesh` and `AbstractMesh` are explicit: each operation's sharding is part of its type.",
+    "`out_sharding=`": "the result is constrained to it, along any axes, and moved in eager execution; JAX accepts "
+        "only explicit axes.",
+    "`experimental.layout.Format` with a layout that is not row-major": "an error: arrays are always row-major; a "
+        "value of a program can have another layout, by `with_layout_constraint`.",
+    "`vmap` of `experimental.layout.with_layout_constraint`": "the mapped axis is the slowest, at any position; JAX "
+        "orders the axes as if it were axis 0.",
+    "operations of `experimental.sparse` on arrays with batch or dense dimensions": "these dimensions get indices; JAX "
+        "has fewer operations, whose results keep them.",
     "`with mesh:`": "every PartitionSpec refers to this mesh, and `shard_map` maps over it; in JAX, only the "
         "PartitionSpec of `with_sharding_constraint`.",
     "`shard_map` without `mesh=`": "each call uses its current mesh; JAX keeps the mesh of the first call.",

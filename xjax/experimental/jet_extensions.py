@@ -44,7 +44,7 @@ def fact(n: int) -> int:
 class JetRules(MutableMapping):
     """The rules, by operation. A rule that is set replaces the library's; `del` gives it back.
 
-    An operation without a rule of its own is not a key, though its derivative rule gives Taylor coefficients.
+    Other operations have Taylor coefficients too, from their derivative rules, but are not keys.
     """
 
     def __getitem__(self, p: Primitive) -> JaxRule:

@@ -1,4 +1,4 @@
-"""`jax.extend.random`: generators of random bits, also of programs themselves."""
+"""`jax.extend.random`: generators of random bits, of the library and of programs."""
 
 from __future__ import annotations
 

@@ -119,7 +119,8 @@ def compile_program(closed: ClosedJaxpr, name: str, place: Place, donated: Seque
                     options: Options = (), memories: Memories = ()) -> Executable:
     """Executable of a program without constants, for one device."""
     device = sharding_of(place).devices[0]
-    module = lower_program(closed, name, donated=donated, memories=memories, platform=device.platform)
+    module = lower_program(closed, name, donated=donated, memories=memories, platform=device.platform,
+                           devices=(device,))
     return load(module, place, closed.in_avals, closed.out_avals, name=f"jit `{name}`",
                 listeners=listeners_of(closed, module, device), options=options)
 

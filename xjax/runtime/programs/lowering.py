@@ -19,6 +19,7 @@ from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray
 from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.programs import events
+from xjax.runtime.xla import Device
 from xjax.transforms.physical import physical_program
 
 
@@ -44,7 +45,7 @@ class Shardings:
 
 def lower_program(closed: ClosedJaxpr, name: str = "main", *, shardings: Shardings | None = None,
                   donated: Sequence[bool] = (), memories: Sequence[str | None] = (),
-                  platform: str = "cpu") -> ModuleText:
+                  platform: str = "cpu", devices: Sequence[Device] = ()) -> ModuleText:
     """The module of a program; profilers show `name`.
 
     Args:
@@ -53,16 +54,17 @@ def lower_program(closed: ClosedJaxpr, name: str = "main", *, shardings: Shardin
       memories: for each result, its memory kind, or None: the memory in which the program stored it, else the
         default. Empty: None for all.
       platform: of the devices on which it will run; a few operations are lowered differently for "cpu".
+      devices: the one device on which it will run, if it is known.
     """
     with events.span(events.LOWER, fun_name=f"jit({name})"):
-        return _lower_program(closed, name, shardings, donated, memories, platform)
+        return _lower_program(closed, name, shardings, donated, memories, platform, devices)
 
 
 def _lower_program(closed: ClosedJaxpr, name: str, shardings: Shardings | None, donated: Sequence[bool],
-                   memories: Sequence[str | None], platform: str) -> ModuleText:
+                   memories: Sequence[str | None], platform: str, devices: Sequence[Device]) -> ModuleText:
     closed = physical_program(closed)
     module = Module(platform, partitioned=shardings is not None)
-    module.uses = count_programs(closed.jaxpr)
+    module.uses, module.devices = count_programs(closed.jaxpr), devices
     if shardings is not None:
         module.mesh(shardings.mesh)                 # the first one: the texts of `shardings` name it
     b = Builder(module)

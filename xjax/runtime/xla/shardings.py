@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -53,6 +53,14 @@ def on_device(device: Device, memory_kind: str | None = None) -> SingleDeviceSha
 
 _single_device = once(SingleDeviceSharding)
 forget_devices = _single_device.cache_clear
+
+
+def inspection_key(callback: Callable[[HloSharding], None]) -> bytes:
+    """The configuration of the operation `InspectSharding`, which calls `callback` during compilation.
+
+    The caller keeps `callback` alive until then.
+    """
+    return xc.encode_inspect_sharding_callback(callback)
 
 
 def on_devices(
