@@ -39,7 +39,7 @@ def saved(f, *args, vjp_order=0, **kwargs):
 
 @pytest.mark.parametrize("tree", [
     X, (X,), [X, [X]], {"b": X, "a": (X, None)}, Pair(X, (X,)), Box({"x": X}, "label"),
-    collections.OrderedDict(b=X, a=X)], ids=str)
+    collections.OrderedDict(b=X, a=X)], ids=lambda tree: type(tree).__name__)
 def test_trees(tree):
     exported = export.deserialize(saved(lambda t: (t, None), tree))
     assert exported.in_tree == xjax.tree.structure(((tree,), {}))
