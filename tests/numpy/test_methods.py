@@ -20,7 +20,7 @@ K = np.arange(1, 7, dtype=np.int32).reshape(2, 3)
 # Attributes of JAX's arrays that are left out, with the reason.
 LEFT_OUT = {
     "clone": "arrays never change", "device_buffer": "gone in JAX too", "device_buffers": "gone in JAX too",
-    "flat": "raises in JAX too", "format": "layouts are not exposed", "platform": "of the device",
+    "flat": "raises in JAX too", "platform": "of the device",
     "traceback": "of JAX's own frames", "unsafe_raw_buffer": only("memory of JAX's own client", since="0.12"),
 }
 

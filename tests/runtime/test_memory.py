@@ -97,6 +97,7 @@ def test_a_program_that_comes_back_is_named_once(bound):
     f = xjax.jit(doubled)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", xjax.errors.RetraceWarning)
         for _ in range(3):
             for n in range(1, 20):
                 np.testing.assert_array_equal(f(ones(n)), np.full(n, 2, np.float32))

@@ -43,7 +43,7 @@ JAXLIB_NAMES = {
         "DeviceList", "GSPMDSharding", "HloSharding", "HostBufferSemantics", "LoadedExecutable",
         "OpSharding", "SingleDeviceSharding", "XlaRuntimeError", "_version",
         "array_result_handler", "batched_block_until_ready",
-        "batched_copy_array_to_devices_with_sharding", "batched_device_put",
+        "batched_copy_array_to_devices_with_sharding", "batched_device_put", "encode_inspect_sharding_callback",
         "generate_pjrt_gpu_plugin_options", "initialize_pjrt_plugin",
         "load_pjrt_plugin_dynamically", "make_c_api_client", "make_cpu_client",
         "pjrt_plugin_initialized", "pjrt_plugin_loaded",

@@ -63,6 +63,7 @@ _ELSEWHERE: dict[str, str] = {
         debug.visualize_sharding effects_barrier experimental.io_callback""",
     "tests/runtime/test_inspect_sharding.py": "debug.inspect_array_sharding",
     "tests/runtime/test_jit.py": "make_jaxpr",
+    "tests/runtime/test_refs.py": "ds empty_ref free_ref freeze new_ref",
     "tests/runtime/test_retraces.py": "no_retrace",
     "tests/runtime/test_mesh_context.py": "get_abstract_mesh get_mesh",
     "tests/runtime/test_pmap.py": "lax.pbroadcast",                    # JAX cannot map it

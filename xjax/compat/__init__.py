@@ -4,8 +4,9 @@
     xjax.install_as_jax()
 
 From then on, ``import jax`` gives a module whose attributes are those of xjax. A program runs so without a change by
-``python -m xjax program.py`` and ``python -m xjax -m pytest tests``. A library that needs JAX's extension surface, such
-as `jax.core`, fails with the name of the missing module. Nothing in xjax imports this package.
+``python -m xjax program.py`` and ``python -m xjax -m pytest tests``. JAX's extension surface, such as `jax.core` and
+`jax.interpreters`, exists only there: `adapters` has a file for each of its modules. Nothing in xjax imports this
+package.
 """
 
 from xjax.compat.finder import Installed, install_as_jax, installed
