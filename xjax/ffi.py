@@ -7,7 +7,7 @@ it a name, and `ffi_call(name, result type)(x)` calls it, also inside `jit`. It 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from xjax.lax.callbacks import VMAP_METHODS, one_by_one
 from xjax.runtime.placement.layout import Layout
 from xjax.runtime.xla import foreign
 from xjax.transforms.batching import place_axis
-from xjax.typing import ArrayLike
+from xjax.typing import Array, ArrayLike, SupportsDType
 
 __all__ = ["ffi_call", "include_dir", "pycapsule", "register_ffi_target", "register_ffi_target_as_batch_partitionable",
            "register_ffi_type"]
@@ -29,9 +29,16 @@ __all__ = ["ffi_call", "include_dir", "pycapsule", "register_ffi_target", "regis
 Order = tuple[int, ...]
 
 
+class SupportsType(SupportsDType, Protocol):
+    """An object with a shape and a dtype: a `ShapeDtypeStruct`, or an array."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
 # -- registration -------------------------------------------------------------------------------------------------
 
-def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: int = 1, **kwargs: Any) -> None:
+def register_ffi_target(name: str, fn: object, platform: str = "cpu", api_version: int = 1, **kwargs: object) -> None:
     """Give a foreign function the name by which programs call it.
 
     Args:
@@ -57,7 +64,7 @@ def register_ffi_target_as_batch_partitionable(name: str) -> None:
     foreign.register_as_batch_partitionable(name)
 
 
-def pycapsule(funcptr: Any) -> Any:
+def pycapsule(funcptr: Any) -> object:
     """A function of a library loaded with `ctypes` as a capsule: ``pycapsule(ctypes.CDLL("./lib.so").Handler)``."""
     return foreign.capsule(funcptr)
 
@@ -69,8 +76,9 @@ def include_dir() -> str:
 
 # -- the call -----------------------------------------------------------------------------------------------------
 
-def ffi_call(target_name: str, result_shape_dtypes: Any, *, has_side_effect: bool = False,
-             vmap_method: str | None = None, input_layouts: Sequence[Any] | None = None, output_layouts: Any = None,
+def ffi_call(target_name: str, result_shape_dtypes: SupportsType | Sequence[SupportsType], *,
+             has_side_effect: bool = False, vmap_method: str | None = None,
+             input_layouts: Sequence[Any] | None = None, output_layouts: Any = None,
              input_output_aliases: Mapping[int, int] | None = None, custom_call_api_version: int = 4,
              legacy_backend_config: str | None = None) -> Callable[..., Any]:
     """A function of arrays that calls a foreign function: ``ffi_call(name, result)(*arrays, **attributes)``.
@@ -107,7 +115,7 @@ def ffi_call(target_name: str, result_shape_dtypes: Any, *, has_side_effect: boo
     outs = _result_types(caller, result_shape_dtypes if several else [result_shape_dtypes])
     out_layouts = output_layouts if several or output_layouts is None else [output_layouts]
 
-    def call(*args: ArrayLike, **attributes: Any) -> Any:
+    def call(*args: ArrayLike, **attributes: object) -> Array | list[Array] | tuple[Array, ...]:
         ins = [typeof(x) for x in args]
         in_orders = _orders(caller, "input_layouts", ins, input_layouts)
         out_orders = _orders(caller, "output_layouts", outs, out_layouts)
@@ -142,7 +150,7 @@ def _orders(caller: str, name: str, avals: Sequence[ShapedArray], layouts: Seque
     return tuple([order_of(caller, name, a, layout) for a, layout in zip(avals, layouts, strict=True)])
 
 
-def order_of(caller: str, name: str, aval: ShapedArray, layout: Any) -> Order:
+def order_of(caller: str, name: str, aval: ShapedArray, layout: Layout | Sequence[int] | None) -> Order:
     if isinstance(layout, Layout):
         if layout.tiling:
             raise bad(caller, "foreign functions do not support tiles", {name: layout},
@@ -198,7 +206,7 @@ class _Typed:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any):
+    def __init__(self, value: bool | int | float | np.generic):
         self.value = value
 
     def __eq__(self, other: object) -> bool:
@@ -216,7 +224,7 @@ def hashable_attributes(caller: str, attributes: Mapping[str, Any]) -> tuple[tup
     return tuple([(name, _as_hashable(caller, name, x)) for name, x in sorted(attributes.items())])
 
 
-def _as_hashable(caller: str, name: str, x: Any) -> Any:
+def _as_hashable(caller: str, name: str, x: object) -> Attribute:
     if isinstance(x, np.ndarray):
         return _HashableArray(x)
     if isinstance(x, Mapping):
@@ -235,7 +243,11 @@ class _Fields(tuple):
     """The entries of a dict among the attributes."""
 
 
-def attribute_text(x: Any) -> str:
+# An attribute as a parameter of the operation.
+Attribute: TypeAlias = str | tuple[Any, ...] | _HashableArray | _Typed
+
+
+def attribute_text(x: Attribute) -> str:
     """An attribute as the program has it.  Args: x: a value that `_as_hashable` returns."""
     if isinstance(x, _Fields):
         return dictionary_text(x)
@@ -321,7 +333,7 @@ def _with_axis(order: Order) -> Order:
     return (*[k + 1 for k in order], 0)
 
 
-def _effects(*, has_side_effect: bool, **params: Any) -> Effects:
+def _effects(*, has_side_effect: bool, **params: object) -> Effects:
     return frozenset(("io",) if has_side_effect else ())
 
 

@@ -39,6 +39,7 @@ from xjax.ops import (
 )
 from xjax.ops.compare import eq, gt, lt, ne
 from xjax.ops.convert import convert_element_type
+from xjax.typing import Array, ArrayLike
 
 # observe(recorder, equation, arguments, results) records checks of one equation.
 Observe = Callable[[Recorder, Eqn, Sequence[Any], Sequence[Any]], None]
@@ -54,7 +55,7 @@ def observed(*observers: Observe) -> Rule:
     return rule
 
 
-def any_true(flags: Any) -> Any:
+def any_true(flags: ArrayLike) -> Array:
     """Whether an entry of a bool array is true."""
     return reduce.reduce_or(flags, tuple(range(len(typeof(flags).shape))))
 
@@ -79,7 +80,7 @@ def _zero_divisor(recorder: Recorder, eqn: Eqn, args: Sequence[Any], outs: Seque
 Bounds = tuple[Any, list[Any]] | None
 
 
-def _bounds(operand: Any, indices: Any, upper: Sequence[int], axes: Sequence[int]) -> Bounds:
+def _bounds(operand: ArrayLike, indices: ArrayLike, upper: Sequence[int], axes: Sequence[int]) -> Bounds:
     """Check index vectors, int[..., k]; their entries are positions along `axes`, at most `upper`.
 
     The value of the message is int32[3]: the first wrong index, its axis and the size of the axis.
@@ -118,7 +119,7 @@ def scatter_bounds(eqn: Eqn, args: Sequence[Any]) -> Bounds:
     return _bounds(operand, indices, [size[a] - window[a] for a in axes], axes)
 
 
-def _start_bounds(operand: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Bounds:
+def _start_bounds(operand: ArrayLike, starts: Sequence[ArrayLike], sizes: Sequence[int]) -> Bounds:
     if not starts:
         return None
     dtype = np.result_type(*[typeof(x).dtype for x in starts])

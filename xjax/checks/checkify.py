@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from xjax.checks.automatic import AUTOMATIC_RULES
@@ -67,7 +67,7 @@ def plan_of(categories: frozenset[ErrorCategory]) -> Plan:
     return Plan({**automatic, **PROGRAM_RULES, check_p: record_check}, categories)
 
 
-def _categories(errors: Any) -> frozenset[ErrorCategory]:
+def _categories(errors: Iterable[ErrorCategory]) -> frozenset[ErrorCategory]:
     try:
         return frozenset(errors)
     except TypeError:

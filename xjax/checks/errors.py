@@ -7,7 +7,7 @@ the state: a number, which is -1 or the position of the site whose check failed 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -165,6 +165,12 @@ class Error:
 init_error = Error()
 
 
+class Throw(Protocol):
+    """An implementation of `Error.throw`."""
+
+    def __call__(self, error: Error) -> None: ...
+
+
 def raised(error: CheckError) -> JaxRuntimeError:
     """The exception of `Error.throw`: the message and the user's line."""
     made = JaxRuntimeError(f"{error}\n  line: {error.position}" if error.position else str(error))
@@ -173,7 +179,7 @@ def raised(error: CheckError) -> JaxRuntimeError:
     return made
 
 
-def set_throw(throw: Any) -> None:
+def set_throw(throw: Throw) -> None:
     """Set the implementation of `Error.throw`; called by `user_checks`, which has the operation."""
     global _throw
     _throw = throw

@@ -37,6 +37,7 @@ from xjax.ops import (
     transcendental,
 )
 from xjax.ops.compare import eq, ge, select_n, select_n_p
+from xjax.typing import ArrayLike
 
 _TESTS = frozenset((compare.eq_p, compare.ne_p, elementwise.is_finite_p))
 # They move elements: a mask moves in the same way.
@@ -108,12 +109,12 @@ def _fail(recorder: Recorder, eqn: Eqn, wrong: Wrong) -> None:
         recorder.add(_KIND, _lowest(codes), [wrong.values])
 
 
-def _first(codes: Any, others: Any) -> Any:
+def _first(codes: ArrayLike | None, others: ArrayLike) -> ArrayLike:
     """Element by element, the site of `codes` if it failed, else that of `others`."""
     return others if codes is None else select_n(ge(codes, np.zeros(typeof(codes).shape, np.int32)), others, codes)
 
 
-def _lowest(codes: Any) -> Any:
+def _lowest(codes: ArrayLike) -> ArrayLike:
     """The first failed site of an array of sites, or -1."""
     size = typeof(codes).shape
     if not size:
@@ -145,7 +146,7 @@ def evaluate_guarded(recorder: Recorder, closed: ClosedJaxpr, args: Sequence[Any
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
-def _pass_on(recorder: Recorder, eqn: Eqn, args: Sequence[Any], out: Any) -> None:
+def _pass_on(recorder: Recorder, eqn: Eqn, args: Sequence[ArrayLike], out: ArrayLike) -> None:
     """The doubts about the arguments of an equation become doubts about its result, or failures."""
     p, result = eqn.primitive, eqn.outvars[0]
     if p in _TESTS:
@@ -162,7 +163,7 @@ def _pass_on(recorder: Recorder, eqn: Eqn, args: Sequence[Any], out: Any) -> Non
         recorder.add(_KIND, _lowest(codes), [_NO_VALUES])
 
 
-def _moved(p: Primitive, eqn: Eqn, k: int, codes: Any, args: Sequence[Any], out: Any) -> Any:
+def _moved(p: Primitive, eqn: Eqn, k: int, codes: ArrayLike, args: Sequence[ArrayLike], out: ArrayLike) -> ArrayLike:
     """The doubts about argument `k` as doubts about the result."""
     if p in _MOVING:
         return p.bind(codes, **eqn.params)

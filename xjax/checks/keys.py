@@ -25,6 +25,7 @@ from xjax.ops.collectives import axis_index
 from xjax.ops.keys import random_unwrap
 from xjax.random.gamma import random_gamma_p
 from xjax.random.generators import random_bits_p, random_fold_in_p, random_split_p
+from xjax.typing import ArrayLike
 
 REMEMBERED = 1_000_000          # the number of used keys in the table; older ones are forgotten
 
@@ -78,16 +79,16 @@ class KeyTable:
 TABLE = KeyTable()
 
 
-def report_created(words: Any) -> None:
+def report_created(words: ArrayLike) -> None:
     """Report keys that the program creates, by their words."""
     debug_callback(_created, words, *_place())
 
 
-def _created(words: Any, *place: Any) -> None:
+def _created(words: ArrayLike, *place: ArrayLike) -> None:
     TABLE.create(tuple(map(int, place)), np.asarray(words))
 
 
-def _used(source: Source | None, words: Any, *place: Any) -> None:
+def _used(source: Source | None, words: ArrayLike, *place: ArrayLike) -> None:
     TABLE.use(tuple(map(int, place)), np.asarray(words), source)
 
 

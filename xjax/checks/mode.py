@@ -36,6 +36,7 @@ from xjax.transforms.custom_jvp import custom_jvp_call_p
 from xjax.transforms.custom_vjp import custom_vjp_call_p
 from xjax.transforms.custom_vmap import custom_vmap_p
 from xjax.transforms.remat import remat_p
+from xjax.typing import ArrayLike
 
 # Eagerly, these apply a function, whose operations are checked one by one.
 _FUNCTIONS = frozenset((composite_p, custom_jvp_call_p, custom_vjp_call_p, custom_vmap_p))
@@ -95,7 +96,7 @@ def run_library(closed: ClosedJaxpr, name: str, args: Sequence[Array]) -> list[A
     return _run(eval_trace.run_unwatched, closed, name, args, plan_of(config.check), context.source or user_location())
 
 
-def operation(run: Callable, p: Primitive, args: Sequence[Any], params: dict) -> Any:
+def operation(run: Callable, p: Primitive, args: Sequence[Any], params: dict) -> Array | list[Array]:
     """Run one operation eagerly, with its checks."""
     plan = plan_of(config.check)
     scope = f"{context.scope}{scope_of(context.source)}"
@@ -143,7 +144,7 @@ def _run(run: Callable, closed: ClosedJaxpr, name: str, args: Sequence[Any], pla
 
 # -- failures -----------------------------------------------------------------------------------------------------
 
-def created(words: Any) -> None:
+def created(words: ArrayLike) -> None:
     """Called with the words of each new key of a seed."""
     if "keys" in config.check:
         report_created(words)

@@ -50,6 +50,7 @@ from xjax.ops.bitwise import bitwise_and, bitwise_not, bitwise_or
 from xjax.ops.compare import ge, le, lt, ne
 from xjax.ops.convert import convert_element_type
 from xjax.ops.index_numbers import GatherScatterMode
+from xjax.typing import Array, ArrayLike
 
 
 class Wrong(NamedTuple):
@@ -67,7 +68,7 @@ class Wrong(NamedTuple):
 Check = Callable[[Eqn, Sequence[Any], Sequence[Any]], Wrong | None]
 
 
-def spread(x: Any, size: tuple[int, ...]) -> Any:
+def spread(x: ArrayLike, size: tuple[int, ...]) -> ArrayLike:
     """`x` in the shape `size`; a scalar, and an axis of size 1, are repeated."""
     given = typeof(x).shape
     return x if given == size else shape.broadcast_in_dim(x, size, range(len(given)))
@@ -75,12 +76,12 @@ def spread(x: Any, size: tuple[int, ...]) -> Any:
 
 # -- NaN and infinity ---------------------------------------------------------------------------------------------
 
-def is_nan(x: Any) -> Any:
+def is_nan(x: ArrayLike) -> Array:
     """Where x is NaN."""
     return ne(x, x)
 
 
-def is_finite(x: Any) -> Any:
+def is_finite(x: ArrayLike) -> Array:
     """Where x, which may be complex, is neither infinite nor NaN."""
     if dtypes.is_complex(typeof(x).dtype):
         return bitwise_and(elementwise.is_finite(complex_numbers.real(x)),
@@ -88,7 +89,8 @@ def is_finite(x: Any) -> Any:
     return elementwise.is_finite(x)
 
 
-def _among(eqn: Eqn, args: Sequence[Any], size: tuple[int, ...], test: Callable[[Any], Any]) -> Any:
+def _among(eqn: Eqn, args: Sequence[ArrayLike], size: tuple[int, ...],
+           test: Callable[[ArrayLike], ArrayLike]) -> ArrayLike:
     """Where `test` holds for an argument, in the shape of the result `size`."""
     out = np.zeros(size, bool)
     for x in args:

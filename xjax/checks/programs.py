@@ -47,7 +47,7 @@ from xjax.transforms.custom_jvp import custom_jvp_call_p
 from xjax.transforms.custom_vjp import custom_vjp_call_p
 from xjax.transforms.custom_vmap import custom_vmap_p
 from xjax.transforms.remat import remat_p
-from xjax.typing import ArrayLike
+from xjax.typing import Array, ArrayLike
 
 
 def _call(param: str) -> Rule:
@@ -96,7 +96,7 @@ def _custom_vjp(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
         outs, residuals, tree = fwd(perturbed, *xs)
         return [*outs, *checked.program(*xs)[n:]], residuals, tree
 
-    def backward(tree: Any, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+    def backward(tree: object, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         return bwd(tree, residuals, cts[:n])
 
     forward.__name__, backward.__name__ = getattr(fwd, "__name__", "fwd"), getattr(bwd, "__name__", "bwd")
@@ -271,7 +271,7 @@ def _checked_iteration(holder: ClosedJaxpr, test: ClosedJaxpr, body: ClosedJaxpr
     return checked._replace(program=whole)
 
 
-def _only_active(active: Any, x: Any, axes: int) -> Any:
+def _only_active(active: ArrayLike, x: ArrayLike, axes: int) -> Array:
     """`x`, with the elements that have left the loop replaced by one that has not, so that their checks do not fail."""
     shape, size = typeof(x).shape, int(np.prod(typeof(active).shape))
     flat = reshape(x, (size, *shape[axes:]))
@@ -288,7 +288,7 @@ def _of_one_element(kinds: Sequence[Kind], leaves: Sequence[Any], axes: int) -> 
     return out
 
 
-def one_of(code: Any, payload: Sequence[Any]) -> list[Any]:
+def one_of(code: ArrayLike, payload: Sequence[ArrayLike]) -> list[Array]:
     """The state of the last failed element of a mapped axis, which is axis 0 of `code` and of the values."""
     n = typeof(code).shape[0]
     index = reduce_max(select_n(ge(code, np.int32(0)), np.zeros(n, np.int32), iota(np.int32, n)), (0,))
@@ -317,9 +317,9 @@ def _shard_map(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
     return recorder.take(checked, [*outs[:n], *rows])
 
 
-def _same_rows(size: int, code: Any, payload: Sequence[Any]) -> tuple[Any, list[Any]]:
+def _same_rows(size: int, code: ArrayLike, payload: Sequence[ArrayLike]) -> tuple[ArrayLike, list[ArrayLike]]:
     """A state whose parts have `size` rows each; a part that is equal on all devices has one."""
-    def rows(x: Any) -> Any:
+    def rows(x: ArrayLike) -> ArrayLike:
         shape = typeof(x).shape
         return x if shape[0] == size else broadcast_in_dim(x, (size, *shape[1:]), range(len(shape)))
     return rows(code), [rows(x) for x in payload]

@@ -70,7 +70,7 @@ class Recorder:
         self.sites.append(Site(kind, source, static))
         self.add(kind, code, payload)
 
-    def add(self, kind: Kind, code: Any, payload: Sequence[Any]) -> None:
+    def add(self, kind: Kind, code: ArrayLike, payload: Sequence[ArrayLike]) -> None:
         """Record a check whose site, if it failed, is `code`, else -1."""
         self._parts.setdefault(kind, []).append((code, list(payload)))
 
@@ -146,7 +146,7 @@ def _first_of(kind: Kind, parts: Sequence[State]) -> State:
     return functools.reduce(first_failure, parts)
 
 
-def shifted(code: Any, offset: int) -> Any:
+def shifted(code: ArrayLike, offset: int) -> ArrayLike:
     """A code of a program as a code of a program that has `offset` sites before it."""
     return code if not offset else select_n(ge(code, np.int32(0)), code, add(code, np.int32(offset)))
 
@@ -156,7 +156,7 @@ def no_failure(kinds: Sequence[Kind]) -> list[Any]:
     return [x for kind in kinds for x in (np.int32(NO_FAILURE), *map(zeros_of, kind.avals))]
 
 
-def either(flags: Sequence[Any]) -> Any:
+def either(flags: Sequence[ArrayLike]) -> ArrayLike:
     """Whether one of several bool arrays is true, element by element."""
     out = flags[0]
     for flag in flags[1:]:

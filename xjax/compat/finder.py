@@ -58,7 +58,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, version: str):
         self.version = version
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, path: object = None,
+                  target: object = None) -> importlib.machinery.ModuleSpec | None:
         sources = sources_of(fullname) if fullname.partition(".")[0] == JAX else []
         if not sources:
             return None
@@ -72,7 +73,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module.__version__ = self.version
             module.__version_info__ = version_numbers(self.version)
 
-    def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
+    def find_distributions(self, context: object = None) -> Iterator[importlib.metadata.Distribution]:
         name = getattr(context, "name", None)
         if name is None or re.sub(r"[-_.]+", "-", name).lower() == JAX:
             yield _Distribution(self.version)

@@ -16,7 +16,7 @@ from typing import Any
 
 from xjax.core.errors import bad
 
-Thunk = Callable[[], Any]
+Thunk = Callable[[], object]
 
 
 class StoreException(Exception):
@@ -31,7 +31,7 @@ class WrappedFun:
       debug_info: its names in messages, as the library gave them.
     """
 
-    def __init__(self, f: Callable, call: Callable | None = None, debug_info: Any = None):
+    def __init__(self, f: Callable, call: Callable | None = None, debug_info: object = None):
         self.f, self.debug_info = f, debug_info
         self.call_wrapped: Callable = f if call is None else call
 
@@ -47,21 +47,25 @@ class WrappedFun:
         return f"WrappedFun({self.__name__})"
 
 
-def wrap_init(f: Callable, params: dict[str, Any] | None = None, *, debug_info: Any = None) -> WrappedFun:
+def wrap_init(f: Callable, params: dict[str, Any] | None = None, *, debug_info: object = None) -> WrappedFun:
     """A function without transformations.  Args: params: keyword arguments of all calls."""
     return WrappedFun(f, functools.partial(f, **params) if params else f, debug_info)
+
+
+# A function, and the function that returns the second result of its transformation.
+WithThunk = tuple[WrappedFun, Thunk]
 
 
 class _Store:
     """The second result of a transformation, known after a call of the function."""
 
     def __init__(self) -> None:
-        self._values: list[Any] = []
+        self._values: list[object] = []
 
-    def put(self, value: Any) -> None:
+    def put(self, value: object) -> None:
         self._values = [value]
 
-    def __call__(self) -> Any:
+    def __call__(self) -> object:
         if not self._values:
             raise bad("linear_util", "the second result of a transformation is not known yet",
                       fix="call the transformed function first.", exc=StoreException)
@@ -76,20 +80,22 @@ def _run(steps: Generator, call: Callable) -> Any:
     return out
 
 
-def transformation(steps: Callable[..., Generator], fun: WrappedFun | None = None, *bound: Any) -> Any:
+def transformation(steps: Callable[..., Generator], fun: WrappedFun | None = None,
+                   *bound: object) -> WrappedFun | functools.partial:
     """A transformation written as a generator; a decorator if `fun` is missing."""
     if fun is None:
         return functools.partial(transformation, steps)
     return fun.with_call(lambda *args, **kwargs: _run(steps(*bound, *args, **kwargs), fun.call_wrapped))
 
 
-def transformation_with_aux(steps: Callable[..., Generator], fun: WrappedFun | None = None, *bound: Any) -> Any:
+def transformation_with_aux(steps: Callable[..., Generator], fun: WrappedFun | None = None,
+                            *bound: object) -> WithThunk | functools.partial:
     """As `transformation`, for a generator that yields (results, second result).  Returns: (function, thunk)."""
     if fun is None:
         return functools.partial(transformation_with_aux, steps)
     store = _Store()
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         out, second = _run(steps(*bound, *args, **kwargs), fun.call_wrapped)
         store.put(second)
         return out
@@ -97,14 +103,16 @@ def transformation_with_aux(steps: Callable[..., Generator], fun: WrappedFun | N
     return fun.with_call(call), store
 
 
-def transformation2(apply: Callable, fun: WrappedFun | None = None, *bound: Any) -> Any:
+def transformation2(apply: Callable, fun: WrappedFun | None = None,
+                    *bound: object) -> WrappedFun | functools.partial:
     """A transformation ``apply(f, *bound, *args, **kwargs)`` that calls `f` itself; a decorator if `fun` is missing."""
     if fun is None:
         return functools.partial(transformation2, apply)
     return fun.with_call(functools.partial(apply, fun.call_wrapped, *bound))
 
 
-def transformation_with_aux2(apply: Callable, fun: WrappedFun | None = None, *bound: Any) -> Any:
+def transformation_with_aux2(apply: Callable, fun: WrappedFun | None = None,
+                             *bound: object) -> WithThunk | functools.partial:
     """As `transformation2`; ``apply(f, store, *bound, *args)`` calls ``store.store(second result)``."""
     if fun is None:
         return functools.partial(transformation_with_aux2, apply)
@@ -113,7 +121,7 @@ def transformation_with_aux2(apply: Callable, fun: WrappedFun | None = None, *bo
     return fun.with_call(functools.partial(apply, fun.call_wrapped, store, *bound)), store
 
 
-def merge_linear_aux(first: Thunk, second: Thunk) -> tuple[bool, Any]:
+def merge_linear_aux(first: Thunk, second: Thunk) -> tuple[bool, object]:
     """(True, the second result of `first`), or (False, that of `second`) if only the second function was called."""
     try:
         return True, first()

@@ -13,15 +13,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakSet
 
 import xjax
 from xjax.core import primitive as core
 from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value
 from xjax.core.lowering import lower_function
 from xjax.core.primitive import Missing, all_primitives
 from xjax.core.types import ShapedArray, typeof
+from xjax.typing import Array, ArrayLike
+
+# Results of an operation, their types, and its operations in a program; lists with `multiple_results`.
+Results: TypeAlias = Array | Sequence[Array]
+Outputs: TypeAlias = ShapedArray | Sequence[ShapedArray]
+Lowered: TypeAlias = Value | Sequence[Value]
 
 _of_libraries: WeakSet[Primitive] = WeakSet()
 
@@ -74,15 +81,15 @@ class Primitive(core.Primitive):
         self.bind = lambda *args, **params: bind(core.context.trace, args, [typeof(x) for x in args], params)
         return bind
 
-    def _checked(self, out: Any) -> Any:
+    def _checked(self, out: Any) -> ShapedArray | tuple[ShapedArray, ...]:
         if not self.multiple_results:
             return _aval(self.name, out)
         return tuple([_aval(self.name, a) for a in out])
 
-    def _compiled(self, *args: Any, **params: Any) -> Any:
+    def _compiled(self, *args: ArrayLike, **params: object) -> Results:
         return apply_primitive(self, *args, **params)
 
-    def _lower(self, b: Any, out: Any, *operands: Any, **params: Any) -> Any:
+    def _lower(self, b: Builder, out: Outputs, *operands: Value, **params: object) -> Lowered:
         rule = self.lower_on.get(b.module.platform) or self._general
         if rule is None:
             if self.evaluate is None:
@@ -99,7 +106,7 @@ class Primitive(core.Primitive):
             self.lower_on[{"cuda": "gpu", "rocm": "gpu"}.get(platform, platform)] = rule
 
 
-def _aval(caller: str, x: Any) -> ShapedArray:
+def _aval(caller: str, x: object) -> ShapedArray:
     """A type that the rule of a library returned, as a type of this library."""
     if type(x) is ShapedArray:
         return x
@@ -111,8 +118,8 @@ def _aval(caller: str, x: Any) -> ShapedArray:
 
 def by_function(fun: Callable, multiple_results: bool) -> Callable:
     """The lower rule that writes the operations of ``fun(*args, **params)``."""
-    def lower(b: Any, out: Any, *operands: Any, **params: Any) -> Any:
-        def flat(*args: Any) -> list[Any]:
+    def lower(b: Builder, out: Outputs, *operands: Value, **params: object) -> Lowered:
+        def flat(*args: ArrayLike) -> list[Any]:
             result = fun(*args, **params)
             return [*result] if multiple_results else [result]
 
@@ -122,7 +129,7 @@ def by_function(fun: Callable, multiple_results: bool) -> Callable:
     return lower
 
 
-def apply_primitive(p: core.Primitive, *args: Any, **params: Any) -> Any:
+def apply_primitive(p: core.Primitive, *args: ArrayLike, **params: object) -> Results:
     """The results of the operation, computed by a compiled program of its own."""
     try:
         return _program(p, tuple(params.items()))(*args)

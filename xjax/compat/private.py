@@ -10,16 +10,18 @@ import importlib
 import inspect
 import sys
 from collections.abc import Sequence
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from xjax.core import errors
 from xjax.core.context import at_root
-from xjax.core.tree import flatten, is_tree_node
+from xjax.core.jaxpr import SourceInfo
+from xjax.core.tree import PyTreeDef, flatten, is_tree_node
 from xjax.runtime.xla.programs import before_compile
 from xjax.runtime.xla.real_jax import xjax_is_jax
+from xjax.typing import DTypeLike, PyTree
 
 HERE, COMPILER = __name__, "jax._src.compiler"
 
@@ -82,11 +84,11 @@ def private_module(path: str) -> ModuleType | None:
     return module
 
 
-def backend_compile_and_load(backend: Any, *args: Any, **kwargs: Any) -> None:
+def backend_compile_and_load(backend: object, *args: object, **kwargs: object) -> None:
     """Called before each compilation.  A library that forbids compilation replaces it in ``jax._src.compiler``."""
 
 
-def _call_replacement(client: Any) -> None:
+def _call_replacement(client: object) -> None:
     if xjax_is_jax() and COMPILER in sys.modules:
         sys.modules[COMPILER].backend_compile_and_load(client)
 
@@ -100,23 +102,23 @@ def register_exclusion(path: str) -> None:
     errors.exclude_file(path)
 
 
-def summarize(source_info: Any) -> str:
+def summarize(source_info: SourceInfo) -> str:
     """The position of an equation: ``/home/model.py:31:4 (loss)``."""
     return "unknown" if source_info.source is None else errors.position_text(source_info.source)
 
 
-def include_frame(frame: Any) -> bool:
+def include_frame(frame: FrameType) -> bool:
     """Whether a frame of a traceback is shown."""
     return frame.f_code.co_filename not in exclude_paths
 
 
-def supports_inf(dtype: Any) -> bool:
+def supports_inf(dtype: DTypeLike) -> bool:
     """Whether the dtype has infinities."""
     with np.errstate(all="ignore"):
         return bool(np.isinf(np.asarray(np.inf).astype(dtype)))
 
 
-def flatten_one_level(tree: Any) -> tuple[list[Any], Any]:
+def flatten_one_level(tree: PyTree) -> tuple[list[Any], PyTreeDef]:
     """The children of a node of a tree, and its type and static part."""
     children, structure = flatten(tree, is_leaf=lambda x: x is not tree)
     return children, structure

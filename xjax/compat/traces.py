@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from xjax.compat.linear_util import WrappedFun
+from xjax.compat.primitive import Results
 from xjax.core import trace as core
 from xjax.core.context import context
 from xjax.core.errors import bad
 from xjax.core.primitive import Primitive
+from xjax.core.types import ShapedArray
 from xjax.transforms.custom_jvp import custom_jvp_call_p
 from xjax.transforms.custom_vjp import custom_vjp_call_p
+from xjax.typing import ArrayLike
 
 
 def kind_of(original: type) -> type:
@@ -51,7 +54,7 @@ class Trace(core.Trace, metaclass=kind_of(core.Trace)):
     def __init__(self, tag: core.Tag | None = None):
         super().__init__(context.trace, tag or TraceTag())
 
-    def process(self, p: Primitive, args: tuple, params: dict) -> Any:
+    def process(self, p: Primitive, args: tuple, params: dict) -> Results:
         if p is custom_jvp_call_p and hasattr(self, "process_custom_jvp_call"):
             return self.process_custom_jvp_call(p, WrappedFun(params["call_jaxpr"]), WrappedFun(params["jvp"]), args,
                                                 symbolic_zeros=params["symbolic_zeros"])
@@ -61,13 +64,13 @@ class Trace(core.Trace, metaclass=kind_of(core.Trace)):
                                                 symbolic_zeros=params["symbolic_zeros"])
         return self.process_primitive(p, args, params)
 
-    def process_primitive(self, p: Primitive, tracers: tuple, params: dict) -> Any:
+    def process_primitive(self, p: Primitive, tracers: tuple, params: dict) -> Results:
         """Interpret one operation."""
         raise bad(type(self).__name__, "the interpreter does not define process_primitive",
                   {"operation": p.name}, "define process_primitive(self, primitive, tracers, params).",
                   NotImplementedError)
 
-    def stage_value(self, x: Any) -> Any:
+    def stage_value(self, x: ArrayLike) -> ArrayLike:
         """A value of the parent trace."""
         return x
 
@@ -77,11 +80,11 @@ class Tracer(core.Tracer, metaclass=kind_of(core.Tracer)):
 
     _trace: core.Trace = None  # type: ignore[assignment] - each value has its own
 
-    def __init__(self, trace: core.Trace, aval: Any = None):
+    def __init__(self, trace: core.Trace, aval: ShapedArray | None = None):
         self._trace, self.tag = trace, trace.tag
         if aval is not None:
             self.aval = aval
 
-    def full_lower(self) -> Any:
+    def full_lower(self) -> ArrayLike:
         return self
 

@@ -78,7 +78,7 @@ def _check(compute_type: object) -> None:
 
 def _placing(f: Callable, spaces: PyTree) -> Callable:
     @functools.wraps(f)
-    def placed(*args: Any, **kwargs: Any) -> PyTree:
+    def placed(*args: PyTree, **kwargs: PyTree) -> PyTree:
         leaves, tree = flatten(f(*args, **kwargs))
         wanted = flatten_axes("compute_on: out_memory_spaces", tree, spaces)
         for space in wanted:

@@ -19,6 +19,7 @@ from xjax.core.types import ADVICE, ShapedArray, Zero, is_linear
 from xjax.ops.zeros import instantiate
 from xjax.ref import AbstractRef, TransformedRef
 from xjax.transforms.refs import library_types
+from xjax.typing import ArrayLike
 
 __all__ = ["AbstractRef", "AbstractValue", "HiPrim", "HiPrimitive", "HiPspec", "HiType", "MappingSpec", "MutableHiType",
            "ShapedArray", "TransformedRef", "VJPHiPrimitive", "Zero", "aval_method", "aval_property",
@@ -81,12 +82,12 @@ class HiPrim:
         for name, value in getattr(self, "params", {}).items():
             setattr(self, name, value)
 
-    def expand(self, *args: Any) -> Any:
+    def expand(self, *args: object) -> Any:
         """The result for these arguments."""
         raise bad(f"hijax.{type(self).__name__}", "does not define expand(*args)", fix="define it in the class.",
                   exc=NotImplementedError)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         """The result of `expand`.  Raises: NotImplementedError inside a transformation."""
         if not at_root() or any(isinstance(x, Tracer) for x in flatten(args)[0]):
             raise bad(f"hijax.{type(self).__name__}", "operations on hijax types run eagerly only, not under jit, "
@@ -115,7 +116,7 @@ def register_hitype(val_cls: type, typeof_fn: Callable[[Any], HiType]) -> None:
     ADVICE[val_cls] = "values of hijax types are not traced: use the library's default mode, or register a pytree."
 
 
-def instantiate_zeros(tangent: Any) -> Any:
+def instantiate_zeros(tangent: ArrayLike | Zero) -> ArrayLike:
     """The tangent; an array of zeros for a symbolic zero."""
     return instantiate(tangent) if type(tangent) is Zero else tangent
 

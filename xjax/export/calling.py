@@ -24,7 +24,7 @@ from xjax.runtime.programs.executable import program_executable
 from xjax.runtime.xla import register_lapack
 from xjax.runtime.xla.artifacts import Artifact
 from xjax.transforms.custom_vjp import custom_vjp
-from xjax.typing import PyTree
+from xjax.typing import ArrayLike, PyTree
 
 if TYPE_CHECKING:
     from xjax.export.exported import Exported
@@ -47,7 +47,7 @@ def call(exported: Exported, args: tuple, kwargs: dict) -> PyTree:
 
 def flat_call(exported: Exported) -> Callable:
     """The function of the leaves of arguments, with its derivative if the file has one."""
-    def on_keys(*args: Any) -> tuple:
+    def on_keys(*args: ArrayLike) -> tuple:
         words = [random_unwrap(x) if is_key(a) else x for x, a in zip(args, exported.in_avals, strict=True)]
         outs = call_exported_p.bind(*words, exported=exported)
         return tuple([random_wrap(y, a.dtype.kind) if is_key(a) else y
@@ -166,7 +166,7 @@ def _platform_index(caller: str, exported: Exported, platform: str) -> int:
         f"export it with platforms=[{platform!r}, ...].", ValueError)
 
 
-def _evaluate(*operands: Any, exported: Exported) -> list[Any]:
+def _evaluate(*operands: ArrayLike, exported: Exported) -> list[Any]:
     args = [to_array(x) for x in operands]
     avals = tuple([x.aval for x in args])
     closed = exported.programs.get(avals)

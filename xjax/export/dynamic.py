@@ -226,22 +226,22 @@ class _Scalar:
     def __init__(self, b: DynamicBuilder, value: Value):
         self.b, self.value = b, value
 
-    def with_other(self, name: str, other: Any, swapped: bool = False) -> _Scalar:
+    def with_other(self, name: str, other: _Scalar | int, swapped: bool = False) -> _Scalar:
         """The operation `name` of StableHLO on this value and another one, or an int."""
         x, y = self.value, other.value if isinstance(other, _Scalar) else self.b.constant(other, I32)
         return _Scalar(self.b, self.b.binary(f"stablehlo.{name}", *((y, x) if swapped else (x, y))))
 
-    def __add__(self, other: Any) -> _Scalar:
+    def __add__(self, other: _Scalar | int) -> _Scalar:
         return self if isinstance(other, int) and other == 0 else self.with_other("add", other)
 
-    def __mul__(self, other: Any) -> _Scalar:
+    def __mul__(self, other: _Scalar | int) -> _Scalar:
         return self if isinstance(other, int) and other == 1 else self.with_other("multiply", other)
 
     __radd__, __rmul__ = __add__, __mul__
 
 
 def _on_scalars(name: str) -> Callable[[Any, Any], _Scalar]:
-    def apply(x: Any, y: Any) -> _Scalar:
+    def apply(x: _Scalar | int, y: _Scalar | int) -> _Scalar:
         return x.with_other(name, y) if isinstance(x, _Scalar) else y.with_other(name, x, swapped=True)
     return apply
 
@@ -249,12 +249,12 @@ def _on_scalars(name: str) -> Callable[[Any, Any], _Scalar]:
 _divide, _remainder = _on_scalars("divide"), _on_scalars("remainder")
 
 
-def _mod(x: Any, y: Any) -> _Scalar:
+def _mod(x: _Scalar | int, y: _Scalar | int) -> _Scalar:
     """The remainder with the sign of `y`: StableHLO's has the sign of `x`."""
     return _remainder(_remainder(x, y) + y, y)
 
 
-def _floordiv(x: Any, y: Any) -> _Scalar:
+def _floordiv(x: _Scalar | int, y: _Scalar | int) -> _Scalar:
     return _divide(x + _mod(x, y) * -1, y)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from xjax.core.calls import api_boundary
 from xjax.core.errors import bad
@@ -21,6 +20,7 @@ from xjax.runtime.jit import Jitted, jit
 from xjax.runtime.stages import ShapeDtypeStruct, Traced
 from xjax.runtime.xla.artifacts import artifact
 from xjax.transforms.autodiff import vjp
+from xjax.typing import ArrayLike, PyTree
 
 
 def default_export_platform() -> str:
@@ -53,7 +53,7 @@ def export(fun_jit: Callable, *, platforms: Sequence[str] | None = None,
     disabled = tuple(disabled_checks)
 
     @api_boundary
-    def do_export(*args: Any, **kwargs: Any) -> Exported:
+    def do_export(*args: PyTree, **kwargs: PyTree) -> Exported:
         leaves = tree_flatten_with_path((args, kwargs))[0]
         shapes = [(keystr(path), x.shape) for path, x in leaves if hasattr(x, "shape")]
         check_one_scope("export", shapes)
@@ -102,7 +102,7 @@ def _exported_vjp(exported: Exported, closed: ClosedJaxpr) -> Exported:
     """The derivative: (leaves of arguments, cotangents of results) -> cotangents of arguments."""
     count = len(exported.in_avals)
 
-    def derivative(*args_and_cotangents: Any) -> tuple:
+    def derivative(*args_and_cotangents: ArrayLike) -> tuple:
         args, cotangents = args_and_cotangents[:count], args_and_cotangents[count:]
         _, backward = vjp(lambda *args: tuple(closed(*args)), *args)
         return tuple(backward(tuple(cotangents)))

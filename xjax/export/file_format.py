@@ -164,7 +164,7 @@ def _write_mesh(w: Writer, mesh: AbstractMesh) -> Ref:
 
 
 def _write_sharding(w: Writer, s: NamedSharding, meshes: Sequence[Ref], number: int) -> Ref:
-    def axis(names: Any) -> Ref:
+    def axis(names: str | Sequence[str] | None) -> Ref:
         names = () if names is None else (names,) if isinstance(names, str) else names
         return w.table({0: w.refs([w.string(n) for n in names])})
 

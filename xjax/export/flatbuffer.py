@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -164,11 +164,11 @@ class Table:
             raise ValueError("a reference refers to itself")
         return place + distance
 
-    def _number(self, kind: str, place: int) -> Any:
+    def _number(self, kind: str, place: int) -> int:
         return _number(self._buffer, kind, place)
 
 
-def _number(buffer: bytes, kind: str, place: int) -> Any:
+def _number(buffer: bytes, kind: str, place: int) -> int:
     if place < 0 or place + struct.calcsize(kind) > len(buffer):
         raise ValueError("a part is outside the file")
     return struct.unpack_from(f"<{kind}", buffer, place)[0]

@@ -9,7 +9,7 @@ How traces treat refs is described in `xjax.transforms.refs`; indexing is define
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from xjax.core.types import ShapedArray
 from xjax.ops.convert import convert_element_type
 from xjax.ops.identity import stage
 from xjax.runtime.device_put import device_put
-from xjax.runtime.stages import abstract
+from xjax.runtime.stages import ShapeDtypeStruct, abstract
 from xjax.transforms import refs
 from xjax.transforms.refs import AbstractRef, Ref
 from xjax.typing import Array, ArrayLike
@@ -58,7 +58,8 @@ def new_ref(init_val: ArrayLike, *, memory_space: Space | None = None, kind: str
     return refs.create(value, AbstractRef(aval.update(weak_type=False, vma=frozenset()), memory_space))
 
 
-def empty_ref(ty: Any, memory_space: Space | None = None, pin: bool = False) -> Ref:
+def empty_ref(ty: ArrayLike | ShapeDtypeStruct | ShapedArray, memory_space: Space | None = None,
+              pin: bool = False) -> Ref:
     """A mutable array of zeros with the shape and dtype of `ty`, an array or a type. (In JAX its values are undefined.)
 
     >>> empty_ref(xjax.ShapeDtypeStruct((2,), "float32"))
@@ -89,7 +90,7 @@ def free_ref(ref: Ref) -> tuple[()]:
     return ()
 
 
-def _checked(caller: str, ref: Any) -> Ref:
+def _checked(caller: str, ref: object) -> Ref:
     if type(ref) is not Ref:
         raise bad(f"ref.{caller}", "the argument is not a ref", {"given": type(ref).__name__},
                   "pass a ref made by xjax.new_ref.", exc=ValueError)
@@ -104,6 +105,10 @@ class Slice(NamedTuple):
     start: ArrayLike
     size: int
     stride: int = 1
+
+
+# An index along one axis.
+Entry: TypeAlias = Slice | slice | ArrayLike
 
 
 def dslice(start: ArrayLike, size: int | None = None, stride: int | None = None) -> Slice:
@@ -149,7 +154,7 @@ def _type_of_part(aval: ShapedArray, index: tuple) -> ShapedArray:
     return ShapedArray(from_zeros.shape, aval.dtype)
 
 
-def abstract_part(aval: ShapedArray, index: tuple) -> Any:
+def abstract_part(aval: ShapedArray, index: tuple) -> np.ndarray:
     """The type of ``x[index]`` for an array of type `aval`, without its value."""
     zeros = np.broadcast_to(np.zeros((), bool), aval.shape)
     fixed = [np.zeros(np.shape(i), int) if hasattr(i, "aval") else i for i in index]
@@ -173,7 +178,7 @@ class RefIndexError(ValueError, IndexError):
     """An index of a ref is out of range: a ValueError in JAX; an IndexError ends iteration over a ref."""
 
 
-def _path(caller: str, ref: Any, index: object) -> tuple[Ref, list[tuple]]:
+def _path(caller: str, ref: Ref | TransformedRef, index: object) -> tuple[Ref, list[tuple]]:
     """The ref and the indices to apply one after the other."""
     path: list[tuple] = []
     if type(ref) is TransformedRef:
@@ -199,7 +204,7 @@ def _normal(caller: str, index: tuple, shape: tuple[int, ...]) -> tuple:
     return tuple([_normal_entry(caller, i, n, given) for i, n in zip(index, shape, strict=True)])
 
 
-def _normal_entry(caller: str, i: Any, size: int, given: dict) -> Any:
+def _normal_entry(caller: str, i: Entry, size: int, given: dict) -> Entry:
     if type(i) is Slice:
         return _block(i, size)
     if isinstance(i, slice):
@@ -225,7 +230,7 @@ def _normal_entry(caller: str, i: Any, size: int, given: dict) -> Any:
     return i
 
 
-def _block(block: Slice, size: int) -> Any:
+def _block(block: Slice, size: int) -> slice | Array:
     start, count, stride = block
     if isinstance(start, (int, np.integer)):
         return slice(int(start), int(start) + count * stride, stride)
@@ -233,11 +238,11 @@ def _block(block: Slice, size: int) -> Any:
     return start + stride * jnp.arange(count, dtype=start.dtype)
 
 
-def _part(value: Any, index: tuple) -> Any:
+def _part(value: Array, index: tuple) -> Array:
     return value.at[index].get(mode="clip")
 
 
-def _replaced(value: Any, path: Sequence[tuple], new: Any, how: str = "set") -> Any:
+def _replaced(value: Array, path: Sequence[tuple], new: Array, how: str = "set") -> Array:
     """`value` with another part, at the indices `path`."""
     if not path:
         return new if how == "set" else value + new
@@ -248,7 +253,7 @@ def _replaced(value: Any, path: Sequence[tuple], new: Any, how: str = "set") -> 
     return getattr(value.at[index], how)(new, mode="clip" if scalar else None)
 
 
-def _fitted(caller: str, ref: Ref, part: Any, value: ArrayLike) -> Any:
+def _fitted(caller: str, ref: Ref, part: Sequence[int], value: ArrayLike) -> Array:
     """The value with the dtype of the ref.  Raises: ValueError if its type does not fit the part to be written."""
     aval, dtype = refs.type_of_array(value), ref.dtype
     both_float = dtypes.is_float(dtype) and dtypes.is_float(aval.dtype) and aval.weak_type
@@ -263,7 +268,7 @@ def _fitted(caller: str, ref: Ref, part: Any, value: ArrayLike) -> Any:
     return convert_element_type(value, dtype) if aval.weak_type or aval.dtype != dtype else _as_array(value)
 
 
-def _as_array(x: ArrayLike) -> Any:
+def _as_array(x: ArrayLike) -> Array:
     return x if isinstance(x, Array) else stage(x)
 
 
@@ -271,7 +276,7 @@ def _shape_of(ref: Ref, path: Sequence[tuple]) -> tuple[int, ...]:
     return TransformedRef(ref, path).shape if path else ref.shape
 
 
-def ref_get(ref: Ref | TransformedRef, idx: Any = None) -> Array:
+def ref_get(ref: Ref | TransformedRef, idx: object = None) -> Array:
     """The value, or a part of it: ``ref[idx]``. Indices that are traced values are clamped to the valid range.
 
     Args: idx: integers, slices with positive steps, arrays of integers, `ds`, Ellipsis, or a tuple of these.
@@ -287,7 +292,7 @@ def ref_get(ref: Ref | TransformedRef, idx: Any = None) -> Array:
     return value
 
 
-def ref_swap(ref: Ref | TransformedRef, idx: Any, value: ArrayLike) -> Array:
+def ref_swap(ref: Ref | TransformedRef, idx: object, value: ArrayLike) -> Array:
     """Write a part, ``ref[idx] = value``, and return its former value.
 
     Raises: ValueError if `value` differs from the part in shape or dtype; Python numbers take the dtype.
@@ -305,14 +310,14 @@ def ref_swap(ref: Ref | TransformedRef, idx: Any, value: ArrayLike) -> Array:
     return old
 
 
-def ref_set(ref: Ref | TransformedRef, idx: Any, value: ArrayLike) -> None:
+def ref_set(ref: Ref | TransformedRef, idx: object, value: ArrayLike) -> None:
     """Write a part: ``ref[idx] = value``. Arguments and errors as for `swap`."""
     base, path = _path("set", ref, idx)
     new = _fitted("set", base, _shape_of(base, path), value)
     refs.write(base, _replaced(refs.read(base), path, new) if path else new)
 
 
-def ref_addupdate(ref: Ref | TransformedRef, idx: Any, x: ArrayLike) -> None:
+def ref_addupdate(ref: Ref | TransformedRef, idx: object, x: ArrayLike) -> None:
     """Add to a part: ``ref[idx] += x``; positions that occur several times in `idx` add up.
 
     >>> ref = xjax.new_ref(jnp.zeros(3))
@@ -330,7 +335,7 @@ get, set, swap, addupdate = ref_get, ref_set, ref_swap, ref_addupdate
 
 # -- methods ------------------------------------------------------------------------------------------------------
 
-def _placed(ref: Ref, name: str) -> Any:
+def _placed(ref: Ref, name: str) -> object:
     return getattr(refs.read(ref), name)
 
 

@@ -217,21 +217,21 @@ def _static_changes(old: tuple | None, new: tuple | None) -> dict[int | str, tup
     return {which: (a, b) for which, (a, b) in both.items() if type(a) is not type(b) or a != b}
 
 
-def _first_difference(a: Any, b: Any) -> tuple[Any, Any]:
+def _first_difference(a: object, b: object) -> tuple[object, object]:
     """The first items that differ, of two tuples; the values themselves if they are not tuples of one length."""
-    while type(a) is type(b) is tuple and len(a) == len(b):
+    while type(a) is tuple and type(b) is tuple and len(a) == len(b):
         a, b = next(((x, y) for x, y in zip(a, b, strict=True) if type(x) is not type(y) or x != y), (None, None))
     return a, b
 
 
-def _change_of_static(old: Any, new: Any) -> str:
+def _change_of_static(old: object, new: object) -> str:
     texts = _text(old), _text(new)
     if texts[0] == texts[1] or any(text.endswith("...") for text in texts):
         old, new = _first_difference(old, new)
     return _change(_text(old), _text(new))
 
 
-def _fix_of_static(name: str, old: Any, new: Any) -> str:
+def _fix_of_static(name: str, old: object, new: object) -> str:
     if isinstance(new, (bool, int, float, complex, np.generic)):
         return f"if {name} is a number to compute with, pass it as an array: drop it from static_argnums."
     old, new = _first_difference(old, new)
@@ -241,11 +241,11 @@ def _fix_of_static(name: str, old: Any, new: Any) -> str:
     return f"each value of {name} is a program of its own: pass few different values, or arrays that are not static."
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A short text of a value; of an array, its type."""
     kind = type(value)
-    if isinstance(getattr(value, "aval", None), ShapedArray):
-        return _type_text(value.aval)
+    if isinstance(aval := getattr(value, "aval", None), ShapedArray):
+        return _type_text(aval)
     if isinstance(value, np.ndarray):
         return f"ndarray {value.dtype}{list(value.shape)}"
     if kind in (list, dict, set, tuple) and len(value) > 8:
@@ -268,7 +268,7 @@ Closure = dict[str, tuple[Any, str]]        # name, as it is shown -> identity o
 _MOST_FUNCTIONS = 8                         # functions whose closures are read for one trace
 
 
-def _wrapped(fun: Any) -> Iterator[Any]:
+def _wrapped(fun: object) -> Iterator[Any]:
     """The function, and the functions that it wraps, from the outside to the inside."""
     for _ in range(16):                     # an object may claim to wrap itself
         yield fun
@@ -282,7 +282,7 @@ def _wrapped(fun: Any) -> Iterator[Any]:
             return
 
 
-def _codes(fun: Any) -> tuple[CodeType, ...]:
+def _codes(fun: object) -> tuple[CodeType, ...]:
     """The code of a function (of an object, that of its method `__call__`), and of the functions that it wraps."""
     functions = [f if hasattr(f, "__code__") else type(f).__call__ for f in _wrapped(fun) if callable(f)]
     return tuple([f.__code__ for f in functions if isinstance(getattr(f, "__code__", None), CodeType)])
@@ -308,7 +308,7 @@ def _closure(fun: Callable) -> Closure:
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, functools.partial, type, np.ufunc)
 
 
-def _identity(x: Any, is_function: bool) -> Any:
+def _identity(x: object, is_function: bool) -> object:
     if is_function:
         return _Codes(map(id, _codes(x) or (x,)))
     if isinstance(x, (bool, int, float, complex, str)):
@@ -319,7 +319,7 @@ def _identity(x: Any, is_function: bool) -> Any:
         return id(x)
 
 
-def _is_same(a: Any, b: Any) -> bool:
+def _is_same(a: object, b: object) -> bool:
     """Whether two identities are those of one value; a living object has one reference."""
     return a is b or (type(a) is type(b) and not isinstance(a, weakref.ref) and a == b)
 
@@ -328,7 +328,7 @@ class _Codes(tuple[int, ...]):
     """The identity of a function: the ids of its codes."""
 
 
-def _held_by(fun: Any) -> dict[str, Any]:
+def _held_by(fun: object) -> dict[str, Any]:
     """The values that one function holds, by the name that is shown."""
     held: dict[str, Any] = {}
     last = fun
@@ -358,7 +358,7 @@ def _plain(name: str) -> str:
     return name[name.find("`"):] if "`" in name else f"the {name}"
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     """As `_text`, but without the user's `__repr__`, which may be slow."""
     plain = isinstance(value, (bool, int, float, complex, str, np.generic, np.ndarray, type(None)))
     if plain or isinstance(getattr(value, "aval", None), ShapedArray):
@@ -450,13 +450,13 @@ def forget_traces() -> None:
     _lines.clear()
 
 
-def _owner(fun: Callable) -> Any:
+def _owner(fun: Callable) -> object:
     """The object of a bound method, else the function."""
     *_, last = [f for f in _wrapped(fun) if isinstance(f, MethodType)] or [None]
     return fun if last is None else last.__self__
 
 
-def _reference(x: Any) -> Callable[[], Any]:
+def _reference(x: object) -> Callable[[], Any]:
     try:
         return weakref.ref(x)
     except TypeError:

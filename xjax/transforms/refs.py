@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from xjax.core.context import context, current_trace
 from xjax.core.errors import UnexpectedTracerError, bad
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr
+from xjax.core.memory_kinds import Space
 from xjax.core.staging import StagingTrace, StagingTracer, hoist_consts, trace_to_jaxpr
 from xjax.core.trace import Tag, Trace, Tracer
 from xjax.core.types import ADVICE, ShapedArray
@@ -38,7 +39,7 @@ class AbstractRef:
 
     __slots__ = ("inner_aval", "memory_space", "kind")
 
-    def __init__(self, inner_aval: ShapedArray, memory_space: Any = None, kind: Any = None):
+    def __init__(self, inner_aval: ShapedArray, memory_space: Space | None = None, kind: str | None = None):
         self.inner_aval, self.memory_space, self.kind = inner_aval, memory_space, kind
 
     shape: Any = property(lambda self: self.inner_aval.shape)
@@ -47,7 +48,7 @@ class AbstractRef:
     size: Any = property(lambda self: self.inner_aval.size)
     weak_type: Any = property(lambda self: self.inner_aval.weak_type)
 
-    def update(self, **changed: Any) -> AbstractRef:
+    def update(self, **changed: object) -> AbstractRef:
         """The type with another `inner_aval`, `memory_space` or `kind`."""
         fields = {"inner_aval": self.inner_aval, "memory_space": self.memory_space, "kind": self.kind}
         return AbstractRef(**{**fields, **changed})
@@ -79,7 +80,7 @@ class Ref:
 
     __slots__ = ("ref_type", "_value", "_tag", "_written", "_borrowed", "_owned", "_is_argument", "__weakref__")
 
-    def __init__(self, aval: AbstractRef, value: ArrayLike, tag: Tag):
+    def __init__(self, aval: AbstractRef, value: Array, tag: Tag):
         self.ref_type, self._value, self._tag = aval, value, tag
         self._written = False                   # since it was created
         self._borrowed: Ref | None = None       # the ref of a mapped function that has this one as its argument
@@ -96,12 +97,12 @@ class Ref:
         sharding: Any
         committed: bool
 
-        def __getitem__(self, index: Any) -> Array: ...
-        def __setitem__(self, index: Any, value: ArrayLike) -> None: ...
-        def get(self, idx: Any = ()) -> Array: ...
-        def set(self, value: ArrayLike, idx: Any = ()) -> None: ...
-        def swap(self, value: ArrayLike, idx: Any = ()) -> Array: ...
-        def addupdate(self, x: ArrayLike, idx: Any = ()) -> None: ...
+        def __getitem__(self, index: object) -> Array: ...
+        def __setitem__(self, index: object, value: ArrayLike) -> None: ...
+        def get(self, idx: object = ()) -> Array: ...
+        def set(self, value: ArrayLike, idx: object = ()) -> None: ...
+        def swap(self, value: ArrayLike, idx: object = ()) -> Array: ...
+        def addupdate(self, x: ArrayLike, idx: object = ()) -> None: ...
 
     def __len__(self) -> int:
         return len(self.ref_type.inner_aval)
@@ -162,14 +163,14 @@ def _root() -> Trace:
 
 # -- reading and writing ------------------------------------------------------------------------------------------
 
-def create(value: ArrayLike, aval: AbstractRef) -> Ref:
+def create(value: Array, aval: AbstractRef) -> Ref:
     """A ref of the current trace; its values vary along all axes of a `shard_map` around it."""
     ref = Ref(aval, vary_to(value, typed_axes()), context.trace.tag)
     ref._is_argument = False
     return ref
 
 
-def read(ref: Ref) -> Any:
+def read(ref: Ref) -> Array:
     """The current value.  Raises: UnexpectedTracerError if the ref was created in a trace that has ended."""
     trace = context.trace
     while trace.tag is not ref._tag:
@@ -183,7 +184,7 @@ def read(ref: Ref) -> Any:
     return _value_now(ref)
 
 
-def write(ref: Ref, value: ArrayLike) -> None:
+def write(ref: Ref, value: Array) -> None:
     """Replace the value by one of exactly the same type.
 
     Raises:
@@ -205,14 +206,14 @@ def write(ref: Ref, value: ArrayLike) -> None:
     ref._value, ref._written, ref._owned = value, True, False
 
 
-def _value_now(ref: Ref) -> Any:
+def _value_now(ref: Ref) -> Array:
     if ref._value is None:
         raise bad("Ref", "a ref is used after free_ref", {"ref": ref.ref_type.str_short()}, "free it last.",
                   exc=ValueError)
     return ref._value
 
 
-def _varying_like(value: Any, old: Any) -> Any:
+def _varying_like(value: Array, old: Array) -> Array:
     """The new value of a ref, cast so that it varies along the mesh axes along which the old value does."""
     return vary_to(value, type_of_array(old).vma) if context.axes else value
 
@@ -278,10 +279,10 @@ class _Cell:
 
     __slots__ = ("value", "written")
 
-    def __init__(self, value: Any):
+    def __init__(self, value: Array):
         self.value, self.written = value, False
 
-    def write(self, value: Any) -> None:
+    def write(self, value: Array) -> None:
         self.value, self.written = _varying_like(value, self.value), True
 
 
@@ -365,7 +366,7 @@ class Uses(NamedTuple):
         return list(outs[self.written:end])
 
 
-def taken(ref: Ref) -> Any:
+def taken(ref: Ref) -> Array:
     """The value of an eager ref, for a program that overwrites its memory; the caller stores a new value afterwards."""
     owned = ref._owned
     value = read(ref)
@@ -387,12 +388,12 @@ def can_use(ref: Ref) -> bool:
     return False
 
 
-def value_of(x: Any) -> Any:
+def value_of(x: Ref | ArrayLike) -> ArrayLike:
     """The value of a ref; another value unchanged."""
-    return read(x) if type(x) is Ref else x
+    return read(x) if isinstance(x, Ref) else x
 
 
-def row_type(aval: ShapedArray | AbstractRef, axis: int = 0) -> Any:
+def row_type(aval: ShapedArray | AbstractRef, axis: int = 0) -> ShapedArray | AbstractRef:
     """The type of one element along an axis."""
     if type(aval) is AbstractRef:
         return aval.update(inner_aval=without_axis(aval.inner_aval, axis))
@@ -413,7 +414,7 @@ class RefArguments:
         self.f, self.avals, self.lent = f, avals, lent or {}
         self.written: tuple[int, ...] = ()
 
-    def __call__(self, *args: Any) -> list[Any]:
+    def __call__(self, *args: Array) -> list[Any]:
         tag = context.trace.tag
         refs = {i: Ref(aval, args[i], tag) for i, aval in self.avals.items()}
         try:

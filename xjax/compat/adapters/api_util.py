@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from xjax.compat.adapters.extend__core import DebugInfo
@@ -11,6 +11,7 @@ from xjax.core.calls import argument_names, as_argnums, function_name, merge_arg
 from xjax.core.errors import bad
 from xjax.core.tree import PyTreeDef, broadcast_prefix, flatten, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
+from xjax.typing import ArrayLike, PyTree
 
 __all__ = ["argnums_partial", "debug_info", "flatten_axes", "flatten_fun", "flatten_fun_nokwargs", "safe_map",
            "shaped_abstractify"]
@@ -29,7 +30,7 @@ def flatten_fun_nokwargs(f: WrappedFun, in_tree: PyTreeDef) -> tuple[WrappedFun,
 def _flat(f: WrappedFun, in_tree: PyTreeDef, call: Callable) -> tuple[WrappedFun, Thunk]:
     trees: list[PyTreeDef] = []
 
-    def run(*leaves: Any) -> list[Any]:
+    def run(*leaves: ArrayLike) -> list[Any]:
         outs, tree = flatten(call(tree_unflatten(in_tree, leaves)))
         trees[:] = [tree]
         return outs
@@ -44,17 +45,17 @@ def _flat(f: WrappedFun, in_tree: PyTreeDef, call: Callable) -> tuple[WrappedFun
 
 
 def debug_info(traced_for: str, fun: Callable, args: Sequence[Any], kwargs: Mapping[str, Any],
-               **options: Any) -> DebugInfo:
+               **options: object) -> DebugInfo:
     """The names of a function and its arguments in messages."""
     return DebugInfo(traced_for, function_name(fun), tuple(argument_names(fun, args, dict(kwargs))))
 
 
-def safe_map(f: Callable, *lists: Any) -> list[Any]:
+def safe_map(f: Callable, *lists: Iterable[Any]) -> list[Any]:
     """``list(map(f, *lists))`` for lists of one length."""
     return [f(*items) for items in zip(*map(list, lists), strict=True)]
 
 
-def shaped_abstractify(x: Any) -> ShapedArray:
+def shaped_abstractify(x: object) -> ShapedArray:
     """The type of an array or of a value with `shape` and `dtype`."""
     if hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "aval"):
         return ShapedArray(tuple(x.shape), x.dtype, getattr(x, "weak_type", False))
@@ -69,7 +70,7 @@ def argnums_partial(f: WrappedFun, dyn_argnums: int | Sequence[int], args: Seque
     return f.with_call(lambda *xs, **kwargs: f.call_wrapped(*merge_args(xs, rest, nums, len(args)), **kwargs)), chosen
 
 
-def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: Any, *, kws: bool = False,
+def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: PyTree, *, kws: bool = False,
                  tupled_args: bool = False) -> list[Any]:
     """A prefix tree of axes as one axis for each leaf.  Args: kws, tupled_args: without effect: for messages of JAX."""
     return broadcast_prefix(axis_tree, tree_unflatten(treedef, range(treedef.num_leaves)), lambda x: x is None)

@@ -14,6 +14,7 @@ from xjax.core.context import Context, current_trace
 from xjax.core.jaxpr import Atom
 from xjax.core.types import ShapedArray, aval_of_type, typeof
 from xjax.runtime.api import ensure_compile_time_eval
+from xjax.typing import ArrayLike
 
 __all__ = ["AbstractValue", "Atom", "ParamDict", "ShapedArray", "Trace", "Tracer", "Value", "ensure_compile_time_eval",
            "eval_context", "eval_jaxpr", "pytype_aval_mappings"]
@@ -41,7 +42,8 @@ def eval_context() -> current_trace:
     return current_trace(Context.trace)
 
 
-def eval_jaxpr(jaxpr: core.Jaxpr, consts: Sequence[Any], *args: Any, propagate_source_info: bool = True) -> list[Any]:
+def eval_jaxpr(jaxpr: core.Jaxpr, consts: Sequence[Any], *args: ArrayLike,
+               propagate_source_info: bool = True) -> list[Any]:
     """The results of a program.
 
     Args: propagate_source_info: without effect: positions of equations are always kept.

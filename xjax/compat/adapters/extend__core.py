@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from xjax.compat.primitive import Primitive
 from xjax.compat.traces import TraceTag, kind_of
 from xjax.core import jaxpr as core
+from xjax.core import primitive as core_primitive
 from xjax.core.context import Context, context, current_trace
 from xjax.core.errors import ConcretizationTypeError
 from xjax.core.jaxpr import DebugInfo, Literal, Var, check_jaxpr
@@ -18,11 +19,14 @@ from xjax.core.primitive import Effects
 from xjax.core.trace import Trace, Tracer, abstract_value_error, known_value
 from xjax.core.types import ShapedArray, is_array_like
 from xjax.transforms.batching import with_axis, without_axis
+from xjax.typing import ArrayLike
 
 __all__ = ["AbstractValue", "ClosedJaxpr", "DebugInfo", "DropVar", "Effect", "Effects", "Jaxpr", "JaxprEqn", "Literal",
            "Primitive", "TraceTag", "Var", "check_jaxpr", "concrete_or_error", "find_top_trace",
            "get_opaque_trace_state", "jaxpr_as_fun", "jaxprs_in_params", "mapped_aval", "new_jaxpr_eqn", "no_effects",
            "set_current_trace", "subjaxprs", "take_current_trace", "unmapped_aval", "valid_jaxtype"]
+
+_T = TypeVar("_T")
 
 
 class AbstractValue(metaclass=kind_of(ShapedArray)):
@@ -43,8 +47,8 @@ class Jaxpr(metaclass=kind_of(core.Jaxpr)):
     """A program; the arguments have the order of JAX: `constvars`, `invars`, `outvars`, `eqns`."""
 
     def __new__(cls, constvars: Sequence[Var], invars: Sequence[Var], outvars: Sequence[Any], eqns: Sequence[JaxprEqn],
-                effects: Any = no_effects, debug_info: Any = None, is_high: bool = False,
-                consts: Sequence[Any] | None = None) -> Any:
+                effects: Effects = no_effects, debug_info: DebugInfo | None = None, is_high: bool = False,
+                consts: Sequence[Any] | None = None) -> core.Jaxpr | core.ClosedJaxpr:
         program = core.Jaxpr(constvars, invars, eqns, outvars)
         return program if consts is None else core.ClosedJaxpr(program, consts)
 
@@ -52,19 +56,20 @@ class Jaxpr(metaclass=kind_of(core.Jaxpr)):
 class ClosedJaxpr(metaclass=kind_of(core.ClosedJaxpr)):
     """A program with the values of its constants."""
 
-    def __new__(cls, jaxpr: core.Jaxpr, consts: Sequence[Any] = ()) -> Any:
+    def __new__(cls, jaxpr: core.Jaxpr, consts: Sequence[Any] = ()) -> core.ClosedJaxpr:
         return core.ClosedJaxpr(jaxpr.jaxpr, consts)
 
 
-def new_jaxpr_eqn(invars: Sequence[Any], outvars: Sequence[Var], primitive: Any, params: Mapping[str, Any],
-                  effects: Any = no_effects, source_info: Any = None, ctx: Any = None) -> JaxprEqn:
+def new_jaxpr_eqn(invars: Sequence[Var | Literal], outvars: Sequence[Var], primitive: core_primitive.Primitive,
+                  params: Mapping[str, Any], effects: Effects = no_effects, source_info: object = None,
+                  ctx: object = None) -> JaxprEqn:
     """An equation.  Args: effects, ctx: without effect: both follow from the primitive and its parameters."""
     return JaxprEqn([*invars], [*outvars], primitive, dict(params), getattr(source_info, "source", None))
 
 
-def jaxpr_as_fun(closed_jaxpr: core.ClosedJaxpr, *args: Any) -> Any:
+def jaxpr_as_fun(closed_jaxpr: core.ClosedJaxpr, *args: ArrayLike) -> list[Any] | Callable[..., list[Any]]:
     """The program as a function of flat arguments; its results if arguments are passed."""
-    def program(*args: Any) -> list[Any]:
+    def program(*args: ArrayLike) -> list[Any]:
         return closed_jaxpr(*args)
 
     return program(*args) if args else program
@@ -86,17 +91,17 @@ def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
     return without_axis(aval, axis)
 
 
-def unmapped_aval(size: int, axis: int | None, aval: ShapedArray, explicit_mesh_axis: Any = None) -> ShapedArray:
+def unmapped_aval(size: int, axis: int | None, aval: ShapedArray, explicit_mesh_axis: object = None) -> ShapedArray:
     """The type of an array of `size` elements of type `aval` along a new axis."""
     return with_axis(aval, axis, size)
 
 
-def valid_jaxtype(x: Any) -> bool:
+def valid_jaxtype(x: object) -> bool:
     """Whether `x` is an array, a traced value, a NumPy value or a number."""
     return is_array_like(x)
 
 
-def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
+def concrete_or_error(force: Callable[[Any], _T] | None, val: ArrayLike, context: str = "") -> _T | ArrayLike:
     """``force(val)``, or `val` if `force` is None.  Raises: ConcretizationTypeError for a value not known yet."""
     if isinstance(val, Tracer) and (known := known_value(val)) is None:
         raise abstract_value_error(f"the value of ({context or 'an argument'})", val, ConcretizationTypeError)
@@ -105,7 +110,7 @@ def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
     return val if force is None else force(val)
 
 
-def find_top_trace(xs: Any) -> Trace:
+def find_top_trace(xs: object) -> Trace:
     """The current trace."""
     return context.trace
 
@@ -117,7 +122,7 @@ class _TraceState(NamedTuple):
     tag: Any
 
 
-def get_opaque_trace_state(convention: str | None = None) -> Any:
+def get_opaque_trace_state(convention: str | None = None) -> _TraceState:
     """A value that equals another one from this function if the same trace was current."""
     return _TraceState(context.trace, getattr(context.trace, "tag", None))
 

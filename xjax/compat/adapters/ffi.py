@@ -20,7 +20,7 @@ def build_ffi_lowering_function(call_target_name: str, *, operand_layouts: Seque
                                 backend_config: Mapping[str, Any] | str | None = None,
                                 skip_ffi_layout_processing: bool = False, has_side_effect: bool = False,
                                 operand_output_aliases: Mapping[int, int] | None = None, api_version: int = 4,
-                                **unknown: Any) -> Callable[..., Any]:
+                                **unknown: object) -> Callable[..., Any]:
     """A function ``(ctx, *operands, **attributes)`` that writes the operation and returns it.
 
     Args:
@@ -39,7 +39,7 @@ def build_ffi_lowering_function(call_target_name: str, *, operand_layouts: Seque
             x if x is None or isinstance(x, Layout) else tuple(x)[::-1] for x in layouts]
         return [order_of(caller, name, a, x) for a, x in zip(avals, layouts, strict=True)]
 
-    def write(ctx: LoweringRuleContext, *operands: Any, **attributes: Any) -> Any:
+    def write(ctx: LoweringRuleContext, *operands: object, **attributes: Any) -> Any:
         if api_version >= 4:
             config = dictionary_text(hashable_attributes(caller, {**dict(backend_config or {}), **attributes}))
         else:
@@ -63,7 +63,7 @@ def ffi_lowering(call_target_name: str, **options: Any) -> Callable[..., Any]:
     """
     write = build_ffi_lowering_function(call_target_name, **options)
 
-    def rule(ctx: LoweringRuleContext, *operands: Any, **attributes: Any) -> list[Any]:
+    def rule(ctx: LoweringRuleContext, *operands: object, **attributes: Any) -> list[Any]:
         return list(write(ctx, *operands, **attributes).results)
 
     return rule

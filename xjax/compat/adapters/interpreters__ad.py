@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from xjax.compat.linear_util import WrappedFun
 from xjax.compat.primitive import Rules
-from xjax.core.jaxpr import ClosedJaxpr
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr
 from xjax.core.primitive import Primitive
 from xjax.core.tree_nodes import register_pytree_node
 from xjax.core.types import LinearInput as UndefinedPrimal
@@ -19,6 +19,7 @@ from xjax.ops.zeros import instantiate as instantiate_zeros
 from xjax.transforms.jvp import DualTracer as JVPTracer
 from xjax.transforms.jvp import JVPTrace, jvp_flat, jvp_program
 from xjax.transforms.transpose import backward
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["JVPTrace", "JVPTracer", "UndefinedPrimal", "Zero", "add_jaxvals", "add_jaxvals_p", "add_tangents",
            "backward_pass", "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2", "get_primitive_transpose",
@@ -28,17 +29,20 @@ __all__ = ["JVPTrace", "JVPTracer", "UndefinedPrimal", "Zero", "add_jaxvals", "a
 primitive_jvps = Rules("jvp")
 primitive_transposes = Rules("transpose")
 
+# An argument of a bilinear operation; a placeholder if the operation is transposed with respect to it.
+Operand: TypeAlias = ArrayLike | UndefinedPrimal
+
 # As in JAX, both are nodes of trees without leaves.
 register_pytree_node(Zero, lambda zero: ((), zero.aval), lambda aval, _: Zero(aval))
 register_pytree_node(UndefinedPrimal, lambda x: ((), x.aval), lambda aval, _: UndefinedPrimal(aval))
 
 
-def add_jaxvals(x: Any, y: Any) -> Any:
+def add_jaxvals(x: ArrayLike, y: ArrayLike) -> Array:
     """The sum of two cotangents of one type."""
     return add_jaxvals_p.bind(x, y)
 
 
-def zeros_like_aval(aval: ShapedArray) -> Any:
+def zeros_like_aval(aval: ShapedArray) -> ArrayLike:
     """An array of zeros."""
     return instantiate_zeros(Zero(aval))
 
@@ -54,7 +58,7 @@ def _without_result(rule: Callable) -> Callable:
 
 def defjvp2(primitive: Primitive, *rules: Callable | None) -> None:
     """As `defjvp`, with rules ``rule(tangent, result, *primals, **params)``."""
-    def jvp_rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    def jvp_rule(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple[Any, Any]:
         out = primitive.bind(*primals, **params)
         total: Any = Zero(typeof(out).tangent())
         for rule, tangent in zip(rules, tangents, strict=True):
@@ -72,7 +76,7 @@ def deflinear(primitive: Primitive, transpose_rule: Callable) -> None:
 
 def deflinear2(primitive: Primitive, transpose_rule: Callable) -> None:
     """As `deflinear`, with a rule ``transpose_rule(ct, *operands, **params)``."""
-    def jvp_rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    def jvp_rule(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple[Any, Any]:
         out = primitive.bind(*primals, **params)
         if all(type(t) is Zero for t in tangents):
             zeros = [Zero(typeof(y).tangent()) for y in (out if primitive.multiple_results else [out])]
@@ -91,7 +95,7 @@ def defbilinear(prim: Primitive, lhs_rule: Callable, rhs_rule: Callable) -> None
     defjvp(prim, lambda tangent, x, y, **params: prim.bind(tangent, y, **params),
            lambda tangent, x, y, **params: prim.bind(x, tangent, **params))
 
-    def transpose(ct: Any, x: Any, y: Any, **params: Any) -> list[Any]:
+    def transpose(ct: ArrayLike, x: Operand, y: Operand, **params: object) -> list[Any]:
         if is_undefined_primal(x):
             return [lhs_rule(ct, x, y, **params), None]
         return [None, rhs_rule(ct, x, y, **params)]
@@ -104,8 +108,9 @@ def get_primitive_transpose(p: Primitive) -> Callable:
     return primitive_transposes.get(p, p.transpose)
 
 
-def jvp(fun: Any, primals: Sequence[Any] | None = None, tangents: Sequence[Any] | None = None, has_aux: bool = False,
-        instantiate: bool | Sequence[bool] = True, transform_stack: bool = True) -> Any:
+def jvp(fun: WrappedFun, primals: Sequence[Any] | None = None, tangents: Sequence[Any] | None = None,
+        has_aux: bool = False, instantiate: bool | Sequence[bool] = True, transform_stack: bool = True
+        ) -> WrappedFun | tuple[list[Any], list[Any]]:
     """A function on flat lists, with its derivative: ``jvp(fun).call_wrapped(primals, tangents)``."""
     def run(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         outs, douts = jvp_flat(fun.call_wrapped, primals, tangents)
@@ -127,7 +132,7 @@ def jvp_jaxpr(jaxpr: ClosedJaxpr, nonzeros: Sequence[bool],
     return program, list(has)
 
 
-def backward_pass(jaxpr: Any, transform_stack: bool, consts: Sequence[Any], primals_in: Sequence[Any],
+def backward_pass(jaxpr: Jaxpr, transform_stack: bool, consts: Sequence[Any], primals_in: Sequence[Any],
                   cotangents_in: Sequence[Any]) -> list[Any]:
     """Cotangents of the inputs of a linear program that are `UndefinedPrimal`."""
     return backward(jaxpr.jaxpr, consts, primals_in, cotangents_in)

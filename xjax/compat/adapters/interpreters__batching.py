@@ -11,6 +11,7 @@ from xjax.core.trace import Tag
 from xjax.core.types import typeof
 from xjax.lax import reshape
 from xjax.transforms.batching import BatchAxis, BatchTrace, BatchTracer, Bdim, place_axis
+from xjax.typing import ArrayLike
 
 __all__ = ["BatchTrace", "BatchTracer", "axis_primitive_batchers", "bdim_at_front", "broadcast", "defbroadcasting",
            "defreducer", "defvectorized", "fancy_primitive_batchers", "not_mapped", "primitive_batchers"]
@@ -52,10 +53,10 @@ def defvectorized(prim: Primitive) -> None:
 
 def defbroadcasting(prim: Primitive) -> None:
     """The operation acts on elements of all operands, which are broadcast together."""
-    def rule(args: Sequence[Any], dims: Sequence[Bdim], **params: Any) -> tuple[Any, Bdim]:
+    def rule(args: Sequence[Any], dims: Sequence[Bdim], **params: object) -> tuple[Any, Bdim]:
         rank = max(typeof(x).ndim - (d is not None) for x, d in zip(args, dims, strict=True))
 
-        def aligned(x: Any, dim: Bdim) -> Any:
+        def aligned(x: ArrayLike, dim: Bdim) -> ArrayLike:
             if dim is None:
                 return x
             x = place_axis(x, dim, 0, typeof(x).shape[dim])
@@ -69,7 +70,7 @@ def defbroadcasting(prim: Primitive) -> None:
 
 def defreducer(prim: Primitive) -> None:
     """The operation of one operand reduces the axes in its parameter `axes`."""
-    def rule(args: Sequence[Any], dims: Sequence[Bdim], *, axes: Sequence[int], **params: Any) -> tuple[Any, Bdim]:
+    def rule(args: Sequence[Any], dims: Sequence[Bdim], *, axes: Sequence[int], **params: object) -> tuple[Any, Bdim]:
         (x,), (dim,) = args, dims
         assert dim is not None
         moved = tuple(a + (a >= dim) for a in axes)
@@ -78,12 +79,12 @@ def defreducer(prim: Primitive) -> None:
     primitive_batchers[prim] = rule
 
 
-def bdim_at_front(x: Any, bdim: Bdim, size: int, mesh_axis: Any = None) -> Any:
+def bdim_at_front(x: ArrayLike, bdim: Bdim, size: int, mesh_axis: object = None) -> ArrayLike:
     """`x` with its mapped axis first; an unmapped value is repeated."""
     return place_axis(x, bdim, 0, size)
 
 
-def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:
+def broadcast(x: ArrayLike, sz: int, axis: int, mesh_axis: object = None) -> ArrayLike:
     """`x` repeated along a new axis."""
     return place_axis(x, None, axis, sz)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xjax.compat.primitive import Primitive, by_function
+from xjax.compat.primitive import Lowered, Outputs, Primitive, by_function
 from xjax.core import primitive as core
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, dense, element_type, tensor_type
@@ -21,6 +21,10 @@ from xjax.core.public import attributes_of
 from xjax.core.types import ShapedArray, typeof
 from xjax.runtime.callbacks import emit_call
 from xjax.runtime.xla.mlir_builders import Bindings, bindings
+from xjax.typing import ArrayLike, DTypeLike
+
+if TYPE_CHECKING:
+    from xjax.runtime.xla.mlir_builders import IrAttribute, IrType, IrValue
 
 __all__ = ["LoweringRuleContext", "ModuleContext", "aval_to_ir_type", "dense_int_array", "dense_int_elements",
            "dtype_to_ir_type", "emit_python_callback", "flatten_ir_values", "i32_attr", "i64_attr", "ir_constant",
@@ -38,7 +42,7 @@ class ModuleContext:
         self.platforms = (b.module.platform,)
         self.context, self.module = self.bindings.context, self.bindings.module
 
-    def add_keepalive(self, x: Any) -> None:
+    def add_keepalive(self, x: object) -> None:
         """The program keeps its callbacks alive itself."""
 
     def written_outside(self, name: str, write: Callable[[Builder, Sequence[Value]], Sequence[Value]],
@@ -68,7 +72,7 @@ class LoweringRuleContext:
         self.platforms = module_context.platforms
         self.tokens_in, self.name_stack = None, ""
 
-    def replace(self, **changed: Any) -> LoweringRuleContext:
+    def replace(self, **changed: object) -> LoweringRuleContext:
         """A copy with other attributes."""
         copy = LoweringRuleContext(self.module_context, self.primitive, self.avals_in, self.avals_out)
         for name, value in changed.items():
@@ -86,9 +90,9 @@ class _Function:
     def __init__(self, fun: Callable, multiple_results: bool):
         self.fun, self.multiple_results = fun, multiple_results
 
-    def __call__(self, ctx: LoweringRuleContext, *operands: Any, **params: Any) -> list[Any]:
+    def __call__(self, ctx: LoweringRuleContext, *operands: IrValue, **params: object) -> list[IrValue]:
         """The operations of the function, called from a rule that is written with the bindings."""
-        def flat(*args: Any) -> list[Any]:
+        def flat(*args: ArrayLike) -> list[Any]:
             out = self.fun(*args, **params)
             return [*out] if self.multiple_results else [out]
 
@@ -117,9 +121,9 @@ def register_lowering(prim: core.Primitive, rule: Callable, platform: str | None
     return rule
 
 
-def _by_bindings(p: Primitive, rule: Callable, b: Builder, out: Any, *operands: Value, **params: Any) -> Any:
+def _by_bindings(p: Primitive, rule: Callable, b: Builder, out: Outputs, *operands: Value, **params: object) -> Lowered:
     """Call a rule that writes operations with the bindings, in a function of its own."""
-    outs = [*out] if p.multiple_results else [out]
+    outs = [out] if isinstance(out, ShapedArray) else [*out]
     context = ModuleContext(b)
     ctx = LoweringRuleContext(context, p, [x.aval for x in operands], outs)
     symbol = f"{symbol_name(p.name)}_{b.module.number()}"
@@ -132,7 +136,7 @@ def _by_bindings(p: Primitive, rule: Callable, b: Builder, out: Any, *operands: 
     return written if p.multiple_results else written[0]
 
 
-def flatten_ir_values(x: Any) -> list[Any]:
+def flatten_ir_values(x: Any) -> list[IrValue]:
     """The values in the result of a rule: values, operations, and sequences of them."""
     if isinstance(x, (list, tuple)):
         return [value for item in x for value in flatten_ir_values(item)]
@@ -141,10 +145,10 @@ def flatten_ir_values(x: Any) -> list[Any]:
     return [x]
 
 
-def emit_python_callback(ctx: LoweringRuleContext, callback: Callable, token: Any, operands: Sequence[Any],
+def emit_python_callback(ctx: LoweringRuleContext, callback: Callable, token: object, operands: Sequence[Any],
                          operand_avals: Sequence[ShapedArray], result_avals: Sequence[ShapedArray], *,
                          has_side_effect: bool, returns_token: bool = True, partitioned: bool = False,
-                         sharding: Any = None) -> tuple[list[Any], Any, Any]:
+                         sharding: object = None) -> tuple[list[Any], Any, Any]:
     """Write a call of a Python function.
 
     Args: returns_token, sharding: without effect: there are no tokens here, and the function gets whole arrays.
@@ -159,17 +163,18 @@ def emit_python_callback(ctx: LoweringRuleContext, callback: Callable, token: An
 
 # -- types and constants of the bindings: called while a rule runs, in the context of its module -------------------
 
-def aval_to_ir_type(*args: Any) -> Any:
+def aval_to_ir_type(*args: ModuleContext | ShapedArray) -> IrType:
     """The type of the bindings for a type.  Args: the type last; JAX 0.12 passes the module context before it."""
     return bindings().Type.parse(tensor_type(args[-1]))
 
 
-def dtype_to_ir_type(dtype: Any) -> Any:
+def dtype_to_ir_type(dtype: DTypeLike) -> IrType:
     """The element type of the bindings."""
     return bindings().Type.parse(element_type(np.dtype(dtype)))
 
 
-def ir_constant(val: Any, *, const_lowering: Any = None, aval: ShapedArray | None = None) -> Any:
+def ir_constant(val: ArrayLike, *, const_lowering: object = None,
+                aval: ShapedArray | None = None) -> IrValue:
     """A constant.  Args: const_lowering: without effect; aval: its type, if not that of `val`."""
     aval = typeof(val) if aval is None else aval
     text = f"{dense(np.asarray(val, aval.dtype))} : {tensor_type(aval)}"
@@ -178,22 +183,22 @@ def ir_constant(val: Any, *, const_lowering: Any = None, aval: ShapedArray | Non
                                   attributes={"value": attribute}).result
 
 
-def dense_int_array(xs: Sequence[int]) -> Any:
+def dense_int_array(xs: Sequence[int]) -> IrAttribute:
     """The attribute ``array<i64: ...>``."""
     return bindings().DenseI64ArrayAttr.get([int(x) for x in xs])
 
 
-def dense_int_elements(xs: Sequence[int]) -> Any:
+def dense_int_elements(xs: Sequence[int]) -> IrAttribute:
     """The attribute ``dense<[...]> : tensor<nxi64>``."""
     return bindings().DenseIntElementsAttr.get(np.asarray(xs, np.int64))
 
 
-def i32_attr(i: int) -> Any:
+def i32_attr(i: int) -> IrAttribute:
     """The attribute of a 32-bit integer."""
     return bindings().IntegerAttr.get(bindings().IntegerType.get_signless(32), i)
 
 
-def i64_attr(i: int) -> Any:
+def i64_attr(i: int) -> IrAttribute:
     """The attribute of a 64-bit integer."""
     return bindings().IntegerAttr.get(bindings().IntegerType.get_signless(64), i)
 

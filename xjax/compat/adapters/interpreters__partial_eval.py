@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.compat.linear_util import WrappedFun
@@ -13,6 +13,7 @@ from xjax.core.staging import StagingTrace, trace_to_jaxpr
 from xjax.core.staging import StagingTracer as DynamicJaxprTracer
 from xjax.core.types import ShapedArray
 from xjax.transforms.linearize import SplitTrace, split_program
+from xjax.typing import ArrayLike
 
 __all__ = ["DynamicJaxprTracer", "PartialVal", "abstract_eval_fun", "close_jaxpr", "convert_constvars_jaxpr",
            "dce_jaxpr", "partial_eval_jaxpr_nounits", "trace_to_jaxpr_dynamic", "trace_to_jaxpr_nounits"]
@@ -25,7 +26,7 @@ class PartialVal(tuple):
         return super().__new__(cls, pair)
 
     @classmethod
-    def known(cls, const: Any) -> PartialVal:
+    def known(cls, const: ArrayLike) -> PartialVal:
         return cls((None, const))
 
     @classmethod
@@ -35,7 +36,7 @@ class PartialVal(tuple):
     def is_known(self) -> bool:
         return self[0] is None
 
-    def get_known(self) -> Any:
+    def get_known(self) -> ArrayLike | None:
         return self[1] if self.is_known() else None
 
     def get_aval(self) -> ShapedArray:
@@ -44,7 +45,7 @@ class PartialVal(tuple):
 
 
 def trace_to_jaxpr_dynamic(fun: WrappedFun, in_avals: Sequence[ShapedArray],
-                           **options: Any) -> tuple[Jaxpr, list[ShapedArray], list[Any]]:
+                           **options: object) -> tuple[Jaxpr, list[ShapedArray], list[Any]]:
     """Record a flat function.  Returns: (program, types of its results, values of its `constvars`)."""
     closed = trace_to_jaxpr(fun.call_wrapped, in_avals, fun.__name__)
     return closed.jaxpr, list(closed.out_avals), closed.consts
@@ -95,7 +96,8 @@ def close_jaxpr(jaxpr: Jaxpr) -> ClosedJaxpr:
     return ClosedJaxpr(jaxpr)
 
 
-def abstract_eval_fun(fun: Any, *avals: ShapedArray, debug_info: Any = None, **params: Any) -> list[ShapedArray]:
+def abstract_eval_fun(fun: Callable[..., Sequence[Any]], *avals: ShapedArray, debug_info: object = None,
+                      **params: object) -> list[ShapedArray]:
     """Types of the results of a flat function."""
     return list(trace_to_jaxpr(lambda *xs: fun(*xs, **params), avals).out_avals)
 

@@ -11,9 +11,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, NoReturn, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeGuard
 
 from xjax.core.errors import InconclusiveDimensionOperation, bad
+
+if TYPE_CHECKING:
+    from xjax.core.symbolic.scope import SymbolicScope
+    from xjax.typing import Array, ArrayLike
 
 Size = Any                                      # int | Dim
 
@@ -60,7 +64,7 @@ class Dim:
 
     __slots__ = ("terms", "scope", "_hash")
 
-    def __init__(self, terms: Mapping[Term, int], scope: Any):
+    def __init__(self, terms: Mapping[Term, int], scope: SymbolicScope):
         self.terms = tuple(sorted(terms.items(), key=lambda item: _term_order(item[0]), reverse=True))
         self.scope = scope
         self._hash = hash(self.terms)
@@ -126,10 +130,10 @@ class Dim:
     def __rdivmod__(self, other: Size) -> tuple[Size, Size]:
         return other // self, other % self
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: Size | ArrayLike) -> Array:
         return self.__jax_array__() / (other.__jax_array__() if isinstance(other, Dim) else other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: Array | float) -> Array:
         return other / self.__jax_array__()
 
     # -- comparison ------------------------------------------------------------------------------------------------
@@ -173,7 +177,7 @@ class Dim:
 
     __repr__ = __str__
 
-    def __jax_array__(self) -> Any:
+    def __jax_array__(self) -> Array:
         return self.scope.as_array(self)
 
     def __deepcopy__(self, memo: dict) -> Dim:
@@ -217,12 +221,12 @@ class Dim:
         return total
 
 
-def is_symbolic_dim(p: Any) -> TypeGuard[Dim]:
+def is_symbolic_dim(p: object) -> TypeGuard[Dim]:
     """Whether `p` is a symbolic dimension, not an integer."""
     return type(p) is Dim
 
 
-def variable(name: str, scope: Any) -> Dim:
+def variable(name: str, scope: SymbolicScope) -> Dim:
     """The dimension variable `name`."""
     return _normal({((Factor(name), 1),): 1}, scope)
 
@@ -311,14 +315,14 @@ def _sum(x: Dim, y: Size, sign: int) -> Size:
     return _normal(total, _common_scope(x, y))
 
 
-def _as_value(f: Callable, x: Dim, y: Any) -> Any:
+def _as_value(f: Callable, x: Dim, y: object) -> Any:
     """The operation on a dimension and an array or a float: the dimension becomes an array."""
     if isinstance(y, (float, complex)) or hasattr(y, "dtype"):
         return f(x.__jax_array__(), y)
     return NotImplemented
 
 
-def _normal(terms: Mapping[Term, int], scope: Any) -> Size:
+def _normal(terms: Mapping[Term, int], scope: SymbolicScope) -> Size:
     """The expression of these terms, with the equalities of the scope applied; an int if it is constant."""
     kept = {term: n for term, n in terms.items() if n}
     for term, n in list(kept.items()):
@@ -334,7 +338,7 @@ def _normal(terms: Mapping[Term, int], scope: Any) -> Size:
     return Dim(kept, scope)
 
 
-def _common_scope(x: Size, y: Size) -> Any:
+def _common_scope(x: Size, y: Size) -> SymbolicScope:
     scopes = [d.scope for d in (x, y) if type(d) is Dim]
     if scopes[0] is not scopes[-1]:
         raise bad("symbolic dimension", "the dimensions belong to different scopes", {"dimensions": [str(x), str(y)]},

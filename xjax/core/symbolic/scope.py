@@ -6,12 +6,15 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.symbolic.dims import Dim, Factor, Size, Term, is_symbolic_dim, operation, variable
 from xjax.core.symbolic.value import dim_as_value_p
+
+if TYPE_CHECKING:
+    from xjax.typing import Array
 
 _Bounds = tuple[float, float]
 
@@ -89,7 +92,7 @@ class SymbolicScope:
             self._busy.discard(x)
         return result
 
-    def as_array(self, x: Dim) -> Any:
+    def as_array(self, x: Dim) -> Array:
         """The size as an array of the default integer type, weakly typed, in the program that is traced now."""
         return dim_as_value_p.bind(dim=x, dtype=dtypes.canonicalize_dtype(int))
 

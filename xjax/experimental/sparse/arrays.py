@@ -176,7 +176,7 @@ class BCOO(JAXSparse):
         return (self.data, self.indices), _Static(self._tail, self.indices_sorted, self.unique_indices)
 
     @classmethod
-    def tree_unflatten(cls, aux_data: Any, children: Sequence[Any]) -> BCOO:
+    def tree_unflatten(cls, aux_data: tuple, children: Sequence[Any]) -> BCOO:
         out = object.__new__(cls)
         out.data, out.indices = children
         out._tail, out.indices_sorted, out.unique_indices = aux_data

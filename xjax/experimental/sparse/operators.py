@@ -20,10 +20,10 @@ from xjax.typing import Array, ArrayLike, DTypeLike
 def _binary(function: Callable) -> tuple[Callable, Callable]:
     applied = sparsify(function)
 
-    def operate(x: BCOO, y: Any) -> Any:
+    def operate(x: BCOO, y: BCOO | ArrayLike) -> BCOO | Array:
         return applied(x, y)
 
-    def operate_reflected(x: BCOO, y: Any) -> Any:
+    def operate_reflected(x: BCOO, y: BCOO | ArrayLike) -> BCOO | Array:
         return applied(y, x)
 
     return operate, operate_reflected
@@ -37,18 +37,18 @@ for _name, _function in {"matmul": jnp.matmul, "mul": jnp.multiply, "add": jnp.a
         setattr(JAXSparse, f"__r{_name}__", _reflected)
 
 
-def _power(x: BCOO, y: Any) -> BCOO:
+def _power(x: BCOO, y: ArrayLike) -> BCOO:
     return sparsify(lambda x: x ** y)(x)
 
 
-def _equal(x: BCOO, y: Any) -> Any:
+def _equal(x: BCOO, y: object) -> bool:
     if not isinstance(y, (JAXSparse, np.ndarray, Array)):
         return NotImplemented
     raise bad("x == y", "the result of comparing a sparse array would be dense", {"x": repr(x)},
               "compare the dense arrays: x.todense() == y.", exc=NotImplementedError)
 
 
-def _item(x: BCOO, index: Any) -> Any:
+def _item(x: BCOO, index: object) -> BCOO | Array:
     return sparsify(operator.itemgetter(index))(x)
 
 
@@ -57,12 +57,12 @@ def _iter(x: BCOO) -> Iterator[BCOO]:
 
 
 def _sum(x: BCOO, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None,
-         keepdims: bool = False) -> Any:
+         keepdims: bool = False) -> BCOO | Array:
     """The sum along axes: sparse; of all elements, an array."""
     return sparsify(lambda x: jnp.sum(x, axis, dtype=dtype, keepdims=keepdims))(x)
 
 
-def _reshape(x: BCOO, *shape: Any) -> BCOO:
+def _reshape(x: BCOO, *shape: int | Sequence[int]) -> BCOO:
     """The array in another shape."""
     return sparsify(lambda x: x.reshape(*shape))(x)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax
@@ -21,9 +20,11 @@ from xjax.experimental.sparse.structure import (
 from xjax.typing import Array, ArrayLike, DTypeLike
 
 DotNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+# The same, as arguments: lists are accepted too.
+DimensionNumbers = Sequence[Sequence[Sequence[int]]]
 
 
-def bcoo_dot_general(lhs: BCOO | ArrayLike, rhs: BCOO | ArrayLike, *, dimension_numbers: Any,
+def bcoo_dot_general(lhs: BCOO | ArrayLike, rhs: BCOO | ArrayLike, *, dimension_numbers: DimensionNumbers,
                      precision: None = None, preferred_element_type: DTypeLike | None = None,
                      out_sharding: None = None) -> BCOO | Array:
     """`lax.dot_general` of arrays of which at least one is sparse: dense, or sparse if both are.
@@ -51,12 +52,12 @@ def bcoo_dot_general(lhs: BCOO | ArrayLike, rhs: BCOO | ArrayLike, *, dimension_
     return lax.dot_general(lhs, rhs, dimension_numbers, preferred_element_type=preferred_element_type)
 
 
-def _as_tuples(numbers: Any) -> DotNumbers:
+def _as_tuples(numbers: DimensionNumbers) -> DotNumbers:
     (lc, rc), (lb, rb) = numbers
     return (tuple(lc), tuple(rc)), (tuple(lb), tuple(rb))
 
 
-def _check(a: Any, b: Any, numbers: DotNumbers) -> None:
+def _check(a: BCOO | Array, b: BCOO | Array, numbers: DotNumbers) -> None:
     (lc, rc), (lb, rb) = numbers
     sizes = [tuple(x.shape[k] for k in axes) for x, axes in ((a, (*lc, *lb)), (b, (*rc, *rb)))]
     if sizes[0] != sizes[1]:

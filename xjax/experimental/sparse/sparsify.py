@@ -21,7 +21,7 @@ from xjax.core.tree import tree_map
 from xjax.core.types import ShapedArray, is_array_like
 from xjax.experimental.sparse import products, structure
 from xjax.experimental.sparse.arrays import BCOO
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, DTypeLike, PyTree
 
 Rule = Callable[..., Any]
 Operand = BCOO | ArrayLike
@@ -44,10 +44,10 @@ class SparseTrace(Trace):
 
     parent: Trace
 
-    def join(self, x: Operand) -> Any:
+    def join(self, x: Operand) -> ArrayLike:
         return SparseTracer(self.tag, x) if isinstance(x, BCOO) else x
 
-    def split(self, x: Operand) -> Any:
+    def split(self, x: Operand) -> Operand:
         return x.value if self._is_mine(x) else x
 
     def _is_mine(self, x: Operand) -> bool:
@@ -83,10 +83,10 @@ def sparsify(f: Callable, use_tracer: bool = False) -> Callable:
     Array([60.,  4.], dtype=float32)
     """
     @functools.wraps(f)
-    def sparse_f(*args: Any, **kwargs: Any) -> Any:
+    def sparse_f(*args: PyTree, **kwargs: PyTree) -> PyTree:
         trace = SparseTrace(context.trace, Tag(f"sparsify of `{function_name(f)}`"))
 
-        def in_(x: Operand) -> Any:
+        def in_(x: PyTree) -> PyTree:
             return tree_map(trace.join, x, is_leaf=_is_sparse)
 
         with current_trace(trace):
@@ -194,8 +194,8 @@ def _div(p: Primitive, x: Operand, y: Operand, **params: object) -> BCOO | Array
     return _refuse(p, x, y) if _is_sparse(y) else _mul(p, x, lax.div(jnp.ones_like(y), y))
 
 
-def _dot_general(p: Primitive, x: Operand, y: Operand, *, dimension_numbers: Any, preferred_element_type: Any = None,
-                 **_: object) -> BCOO | Array:
+def _dot_general(p: Primitive, x: Operand, y: Operand, *, dimension_numbers: products.DimensionNumbers,
+                 preferred_element_type: DTypeLike | None = None, **_: object) -> BCOO | Array:
     return products.bcoo_dot_general(x, y, dimension_numbers=dimension_numbers,
                                      preferred_element_type=preferred_element_type)
 

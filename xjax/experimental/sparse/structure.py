@@ -357,7 +357,7 @@ def _is_unknown(x: Array) -> bool:
     return isinstance(x, Tracer) and x.concrete() is None
 
 
-def _no_sharding(caller: str, sharding: Any) -> None:
+def _no_sharding(caller: str, sharding: object) -> None:
     if sharding is not None:
         raise bad(caller, "sparse arrays have no sharding of their own", {"sharding": repr(sharding)},
                   "place the entries: BCOO((data, indices), shape=shape).", exc=NotImplementedError)

@@ -7,7 +7,7 @@ default one; inside a program, `with_layout_constraint` gives an intermediate va
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xjax.core.errors import bad
 from xjax.core.types import ShapedArray
@@ -51,7 +51,7 @@ class Layout:
         return cls(range(ndim), ())
 
     @staticmethod
-    def for_array(x: Any) -> Layout:
+    def for_array(x: ShapedArray) -> Layout:
         """The layout of an array of this type on its device: row-major."""
         return Layout.row_major(x.ndim)
 
@@ -61,7 +61,7 @@ class Layout:
         return (self.major_to_minor == tuple(range(len(self.major_to_minor))) and not self.tiling
                 and not self.sub_byte_element_size_in_bits)
 
-    def update(self, **fields: Any) -> Layout:
+    def update(self, **fields: object) -> Layout:
         """The layout with other values of these fields."""
         return Layout(**{name: getattr(self, name) for name in self.__slots__} | fields)
 

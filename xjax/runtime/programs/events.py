@@ -9,7 +9,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 from xjax.core.errors import bad
 
@@ -25,19 +25,19 @@ CACHE_READ = "/jax/compilation_cache/cache_retrieval_time_sec"
 class EventListener(Protocol):
     """Called as ``listener(event, **more)``."""
 
-    def __call__(self, event: str, /, **more: str | int) -> Any: ...
+    def __call__(self, event: str, /, **more: str | int) -> object: ...
 
 
 class ValueListener(Protocol):
     """Called as ``listener(event, value, **more)``; of a duration, the value is in seconds."""
 
-    def __call__(self, event: str, value: float, /, **more: str | int) -> Any: ...
+    def __call__(self, event: str, value: float, /, **more: str | int) -> object: ...
 
 
 class SpanListener(Protocol):
     """Called as ``listener(event, start_time, end_time, **more)``; times are seconds of `time.time()`."""
 
-    def __call__(self, event: str, start_time: float, end_time: float, /, **more: str | int) -> Any: ...
+    def __call__(self, event: str, start_time: float, end_time: float, /, **more: str | int) -> object: ...
 
 
 class _Listeners:

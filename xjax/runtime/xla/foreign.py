@@ -10,7 +10,7 @@ import jaxlib
 from jaxlib import xla_client as xc
 
 
-def register_target(name: str, function: Any, platform: str, api_version: int, **options: Any) -> None:
+def register_target(name: str, function: object, platform: str, api_version: int, **options: object) -> None:
     """Register a function, as a capsule, or a dict of the capsules of its stages."""
     xc.register_custom_call_target(name, function, platform, api_version, **options)
 
@@ -25,7 +25,7 @@ def register_as_batch_partitionable(name: str) -> None:
     xc.register_custom_call_as_batch_partitionable(name)
 
 
-def capsule(function: Any) -> Any:
+def capsule(function: Any) -> object:
     """A C function pointer of `ctypes` as a capsule of Python."""
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xjax.runtime.xla.programs import new_context
+
+if TYPE_CHECKING:
+    from jaxlib.mlir.ir import Type as IrType
+    from jaxlib.mlir.ir import Value as IrValue
 
 
 def bindings() -> Any:
@@ -35,12 +39,12 @@ class Bindings:
             self.module: Any = self.ir.Module.create()
         self._declared: set[str] = set()
 
-    def type_of(self, text: str) -> Any:
+    def type_of(self, text: str) -> IrType:
         """The type written as `text`: ``tensor<2xf32>``."""
         return self.ir.Type.parse(text, self.context)
 
     def write_function(self, name: str, ins: Sequence[str], outs: Sequence[str],
-                       body: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
+                       body: Callable[[Sequence[IrValue]], Sequence[IrValue]]) -> None:
         """Add a private function.
 
         Args:
@@ -55,7 +59,7 @@ class Bindings:
             with ir.InsertionPoint(block):
                 self._func.ReturnOp(list(body(list(block.arguments))))
 
-    def call(self, name: str, operands: Sequence[Any], outs: Sequence[str]) -> list[Any]:
+    def call(self, name: str, operands: Sequence[IrValue], outs: Sequence[str]) -> list[IrValue]:
         """Write a call of a private function that is not in this module; its results."""
         ir = self.ir
         types = [self.type_of(t) for t in outs]
