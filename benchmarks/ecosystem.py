@@ -42,6 +42,7 @@ def results(library: str, folder: Path, options: Sequence[str]) -> dict[str, str
     with tempfile.TemporaryDirectory() as temporary:
         report = Path(temporary) / "report.xml"
         process = run(library, ["-m", "pytest", str(folder), "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
+                                "--continue-on-collection-errors",
                                 *options], folder=Path(temporary))           # python -m adds the current folder to sys.path
         if not report.exists():
             sys.exit(f"{library}: pytest wrote no report\n{process.stdout[-3000:]}{process.stderr[-3000:]}")
