@@ -89,3 +89,11 @@ def test_public_names_of_ops():
     assert [name for name in ops.__all__ if not name.startswith("index")] == sorted(CASES)
     with pytest.raises(AttributeError, match="segment_mean"):
         ops.segment_mean
+
+
+@pytest.mark.parametrize("name", ["segment_sum", "segment_prod", "segment_max", "segment_min"])
+def test_one_number_is_a_value_for_each_id(name):
+    ids = np.array([0, 2, 2, 5])
+    ours, theirs = (getattr(lib.ops, name)(lib.numpy.float32(2.0), ids, 3) for lib in (xjax, real_jax()))
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(xjax.jit(lambda x: getattr(xjax.ops, name)(x, ids, 3))(2.0), theirs)

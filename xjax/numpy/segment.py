@@ -45,6 +45,8 @@ def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], float],
             y = apply(data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)
             return constrained(f"ops.{name}", y, out_sharding)
         data, segment_ids = _array(data), _array(segment_ids)
+        if not data.ndim:
+            data = broadcast_in_dim(data, segment_ids.shape, ())
         _check(caller, data.aval, segment_ids.aval)
         count = _number_of_segments(caller, segment_ids, num_segments)
         out = ShapedArray((count, *data.shape[segment_ids.ndim:]), data.dtype)
@@ -63,7 +65,7 @@ def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], float],
     apply.__doc__ = f"""{what} of the rows of `data` that have the same segment id.
 
     Args:
-      data: number[*ids, ...]; segment_ids: int[*ids], the segment of each row.
+      data: number[*ids, ...]; segment_ids: int[*ids], the segment of each row. One number is a value for each id.
       num_segments: static number of segments of the result. None: the largest id + 1, which needs known ids. Rows with
         an id outside [0, num_segments) are dropped.
       indices_are_sorted, unique_indices: promises on the ids that allow a faster program.
