@@ -41,9 +41,9 @@ def results(library: str, folder: Path, options: Sequence[str]) -> dict[str, str
     """For each test of a folder: "passed", "failure", "error" or "skipped"."""
     with tempfile.TemporaryDirectory() as temporary:
         report = Path(temporary) / "report.xml"
+        # python -m adds the current folder to sys.path, which must not be that of the library.
         process = run(library, ["-m", "pytest", str(folder), "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
-                                "--continue-on-collection-errors",
-                                *options], folder=Path(temporary))           # python -m adds the current folder to sys.path
+                                "--continue-on-collection-errors", *options], folder=Path(temporary))
         if not report.exists():
             sys.exit(f"{library}: pytest wrote no report\n{process.stdout[-3000:]}{process.stderr[-3000:]}")
         outcomes = {}
@@ -59,7 +59,7 @@ def compare_tests(folders: Sequence[Path], options: Sequence[str], failed: bool)
         theirs, ours = (results(library, folder, options) for library in ("jax", "xjax"))
         passed = [name for name, outcome in theirs.items() if outcome == "passed"]
         good = [name for name in passed if ours.get(name) == "passed"]
-        print(f"| {folder.name} | {len(passed)} | {len(good)} | {len(good) / max(len(passed), 1):.1%} |", flush=True)
+        print(f"| {folder.parent.name}/{folder.name} | {len(passed)} | {len(good)} | {len(good) / max(len(passed), 1):.1%} |", flush=True)
         if failed:
             for name in sorted({*passed} - {*good}):
                 print(f"    {ours.get(name, 'missing')}: {name}")
