@@ -59,10 +59,11 @@ def compare_tests(folders: Sequence[Path], options: Sequence[str], failed: bool)
         theirs, ours = (results(library, folder, options) for library in ("jax", "xjax"))
         passed = [name for name, outcome in theirs.items() if outcome == "passed"]
         good = [name for name in passed if ours.get(name) == "passed"]
-        print(f"| {folder.parent.name}/{folder.name} | {len(passed)} | {len(good)} | {len(good) / max(len(passed), 1):.1%} |", flush=True)
+        name, share = f"{folder.parent.name}/{folder.name}", len(good) / max(len(passed), 1)
+        print(f"| {name} | {len(passed)} | {len(good)} | {share:.1%} |", flush=True)
         if failed:
-            for name in sorted({*passed} - {*good}):
-                print(f"    {ours.get(name, 'missing')}: {name}")
+            for test in sorted({*passed} - {*good}):
+                print(f"    {ours.get(test, 'missing')}: {test}")
 
 
 # -- programs of libraries --------------------------------------------------------------------------------------------
