@@ -25,13 +25,13 @@ from xjax.checks.recorder import (
     shifted,
     states,
 )
-from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, newest, program_cache
+from xjax.core.jaxpr import ClosedJaxpr, Eqn, newest, program_cache
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.core.varying import INVARIANT
 from xjax.lax.composite import composite_p
-from xjax.lax.cond import cond_p, join_consts
+from xjax.lax.cond import cond_p, hoist_branches
 from xjax.lax.scan_rules import scan_p
 from xjax.lax.while_loop import while_p
 from xjax.ops.arrange import iota
@@ -128,12 +128,10 @@ def _checked_branches(holder: ClosedJaxpr, branches: tuple[ClosedJaxpr, ...],
     kinds = tuple(dict.fromkeys(kind for part in parts for kind in part.kinds))
     offsets = np.cumsum([0, *[len(part.sites) for part in parts]]).tolist()
     programs = [_with_kinds(part, kinds, offset) for part, offset in zip(parts, offsets, strict=False)]
-    opened = [ClosedJaxpr(Jaxpr((), [*p.jaxpr.constvars, *p.jaxpr.invars], p.jaxpr.eqns, p.jaxpr.outvars))
-              for p in programs]
-    joined, consts = join_consts(opened, [p.consts for p in programs])
+    joined, consts = hoist_branches(newest(programs), tuple(programs))
     checked = Checked(programs[0], kinds, tuple(site for part in parts for site in part.sites),
                       any(part.observes for part in parts))
-    return checked, tuple(joined), consts
+    return checked, joined, consts
 
 
 def _with_kinds(checked: Checked, kinds: tuple[Kind, ...], offset: int) -> ClosedJaxpr:

@@ -56,13 +56,13 @@ def wrap_init(f: Callable, params: dict[str, Any] | None = None, *, debug_info: 
 WithThunk = tuple[WrappedFun, Thunk]
 
 
-class _Store:
+class Store:
     """The second result of a transformation, known after a call of the function."""
 
     def __init__(self) -> None:
         self._values: list[object] = []
 
-    def put(self, value: object) -> None:
+    def store(self, value: object) -> None:
         self._values = [value]
 
     def __call__(self) -> object:
@@ -93,11 +93,11 @@ def transformation_with_aux(steps: Callable[..., Generator], fun: WrappedFun | N
     """As `transformation`, for a generator that yields (results, second result).  Returns: (function, thunk)."""
     if fun is None:
         return functools.partial(transformation_with_aux, steps)
-    store = _Store()
+    store = Store()
 
     def call(*args: object, **kwargs: object) -> object:
         out, second = _run(steps(*bound, *args, **kwargs), fun.call_wrapped)
-        store.put(second)
+        store.store(second)
         return out
 
     return fun.with_call(call), store
@@ -116,8 +116,7 @@ def transformation_with_aux2(apply: Callable, fun: WrappedFun | None = None,
     """As `transformation2`; ``apply(f, store, *bound, *args)`` calls ``store.store(second result)``."""
     if fun is None:
         return functools.partial(transformation_with_aux2, apply)
-    store = _Store()
-    store.store = store.put                 # type: ignore[attr-defined]
+    store = Store()
     return fun.with_call(functools.partial(apply, fun.call_wrapped, store, *bound)), store
 
 

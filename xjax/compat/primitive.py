@@ -12,7 +12,7 @@ operations are in them too.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
@@ -23,6 +23,7 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.lowering import lower_function
 from xjax.core.primitive import Missing, all_primitives
 from xjax.core.types import ShapedArray, typeof
+from xjax.runtime.stages import abstract
 from xjax.typing import Array, ArrayLike
 
 # Results of an operation, their types, and its operations in a program; lists with `multiple_results`.
@@ -111,19 +112,25 @@ def _aval(caller: str, x: object) -> ShapedArray:
     if type(x) is ShapedArray:
         return x
     if hasattr(x, "shape") and hasattr(x, "dtype"):
-        return ShapedArray(tuple(x.shape), x.dtype, getattr(x, "weak_type", False))
+        return abstract(x)
     raise bad(caller, "the type rule must return types", {"returned": repr(x)[:80]},
               "return jax.core.ShapedArray(shape, dtype), or a list of them with multiple_results.")
+
+
+def write_operations(b: Builder, fun: Callable, multiple_results: bool, operands: Sequence[Value],
+                     params: Mapping[str, object]) -> list[Value]:
+    """Write the operations of ``fun(*operands, **params)``."""
+    def flat(*args: ArrayLike) -> list[Any]:
+        result = fun(*args, **params)
+        return [*result] if multiple_results else [result]
+
+    return lower_function(b, flat, operands)
 
 
 def by_function(fun: Callable, multiple_results: bool) -> Callable:
     """The lower rule that writes the operations of ``fun(*args, **params)``."""
     def lower(b: Builder, out: Outputs, *operands: Value, **params: object) -> Lowered:
-        def flat(*args: ArrayLike) -> list[Any]:
-            result = fun(*args, **params)
-            return [*result] if multiple_results else [result]
-
-        written = lower_function(b, flat, operands)
+        written = write_operations(b, fun, multiple_results, operands, params)
         return written if multiple_results else written[0]
 
     return lower
@@ -178,8 +185,3 @@ class Rules(MutableMapping[core.Primitive, Callable]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-def primitives_of_libraries() -> Sequence[Primitive]:
-    """All primitives that libraries have defined and still use."""
-    return list(_of_libraries)

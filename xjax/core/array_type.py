@@ -69,15 +69,15 @@ class Array:
 
     def item(self, *args: int) -> bool | int | float | complex:
         """One element as a Python number."""
-        raise NotImplementedError
+        return type(self).item(self, *args)             # of the class of `self`, which has its own
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
-        raise NotImplementedError
+        return type(self).tolist(self)
 
     def tobytes(self, order: str = "C") -> bytes:
         """The bytes of the elements."""
-        raise NotImplementedError
+        return type(self).tobytes(self, order)
 
     if TYPE_CHECKING:
         # -- to the host --------------------------------------------------------------------------------------------

@@ -16,10 +16,10 @@ import functools
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from xjax.core.context import Context, context
+from xjax.core.context import Context, context, in_scope
 from xjax.core.errors import bad, did_you_mean
 from xjax.core.options import OPTIONS, Option
 
@@ -280,17 +280,7 @@ _NO_MARK = contextlib.nullcontext()
 
 def marked(mark: str) -> contextlib.AbstractContextManager:
     """In checked mode, the operations in a block of it have this mark in their scope."""
-    return _marked(mark) if config.check and mark else _NO_MARK
-
-
-@contextlib.contextmanager
-def _marked(mark: str) -> Iterator[None]:
-    saved = context.scope
-    context.scope = f"{saved}/{mark}" if saved else mark
-    try:
-        yield
-    finally:
-        context.scope = saved
+    return in_scope(mark) if config.check and mark else _NO_MARK
 
 
 allow_f16_reductions = _manager("allow_f16_reductions")

@@ -67,6 +67,22 @@ class current_trace:
         context.trace = self._saved
 
 
+class in_scope:
+    """`with in_scope("encoder"):` adds a name to the scope of operations."""
+
+    __slots__ = ("_name", "_saved")
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._saved = context.scope
+        context.scope = f"{self._saved}/{self._name}" if self._saved else self._name
+
+    def __exit__(self, *exc) -> None:
+        context.scope = self._saved
+
+
 class axes_in_scope:
     """`with axes_in_scope(Axis(...)):` adds named axes; an inner axis hides an outer axis of the same name."""
 

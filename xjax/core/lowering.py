@@ -131,7 +131,7 @@ def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str
     written = b.module.subprograms.get(closed) if shared else None
     if written is None:
         symbol = f"@{symbol_name(name)}_{b.module.number()}"
-        results = _write_function(b, symbol, lambda inner, *params: lower_closed(inner, closed, params),
+        results = write_function(b, symbol, lambda inner, *params: lower_closed(inner, closed, params),
                                   closed.in_avals)
         written = symbol, results
         if shared:
@@ -140,7 +140,7 @@ def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str
     chains = None if apart else Chains.of(b)
     if chains is not None:
         args = [lower_barrier(b, [x])[0] if chains.is_long(x) else x for x in args]
-    outs = _write_call(b, symbol, args, closed.out_avals, inlined=not apart)
+    outs = write_call(b, symbol, args, closed.out_avals, inlined=not apart)
     if chains is not None:
         for x in outs:
             chains.note(x, args, (x.name,))
@@ -204,20 +204,22 @@ def lower_barrier(b: Builder, args: Sequence[Value]) -> list[Value]:
 
 def _call_apart(b: Builder, body: Callable[..., Sequence[Value]], args: Sequence[Value]) -> list[Value]:
     symbol = f"@apart_{b.module.number()}"
-    results = _write_function(b, symbol, body, [x.aval for x in args])
-    return _write_call(b, symbol, args, [x.aval for x in results], inlined=False)
+    results = write_function(b, symbol, body, [x.aval for x in args])
+    return write_call(b, symbol, args, [x.aval for x in results], inlined=False)
 
 
-def _write_call(b: Builder, symbol: str, args: Sequence[Value], out_avals: Sequence[ShapedArray],
-                inlined: bool) -> list[Value]:
+def write_call(b: Builder, symbol: str, args: Sequence[Value], out_avals: Sequence[ShapedArray],
+               inlined: bool = True) -> list[Value]:
+    """Write the call of a function of the module; with `inlined` False, XLA does not fuse it with other operations."""
     attribute = "" if inlined else ' {mhlo.frontend_attributes = {inlineable = "false"}}'
     operands, ins = ", ".join(x.name for x in args), ", ".join(x.type for x in args)
     outs = ", ".join(tensor_type(a) for a in out_avals)
     return b.ops(f"func.call {symbol}({operands}){attribute} : ({ins}) -> ({outs})", out_avals)
 
 
-def _write_function(b: Builder, symbol: str, body: Callable[..., Sequence[Value]],
-                    avals: Sequence[ShapedArray]) -> Sequence[Value]:
+def write_function(b: Builder, symbol: str, body: Callable[..., Sequence[Value]],
+                   avals: Sequence[ShapedArray]) -> Sequence[Value]:
+    """Write ``body(builder, *params)`` as a private function of the module.  Returns: its results, inside it."""
     inner, params = b.nested(), [Value(f"%{b.module.number()}", aval) for aval in avals]
     results = body(inner, *params)
     b.module.functions.append(function_text(f"private {symbol}", params, results, inner.lines))

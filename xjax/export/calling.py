@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
@@ -18,6 +16,7 @@ from xjax.core.symbolic.solve import check, solve, values_of
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.export.checks import DisabledSafetyCheck
+from xjax.export.dynamic import I32
 from xjax.ops.keys import random_unwrap, random_wrap
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.programs.executable import program_executable
@@ -29,7 +28,6 @@ from xjax.typing import ArrayLike, PyTree
 if TYPE_CHECKING:
     from xjax.export.exported import Exported
 
-_I32 = ShapedArray((), np.int32)
 # Names of platforms in files, by those of xjax.
 NAME_IN_FILES = {"cpu": "cpu", "gpu": "cuda"}
 
@@ -125,7 +123,7 @@ def _lower(b: Builder, outs: Sequence[ShapedArray], *operands: Value, exported: 
     platform = _platform_index(caller, exported, NAME_IN_FILES.get(b.module.target, "any"))
     args = [operands[i] for i in exported.module_kept_var_idx]
     if len(exported.platforms) > 1:
-        args = [b.constant(platform, _I32), *args]
+        args = [b.constant(platform, I32), *args]
     prefix = f"exported_{symbol_name(exported.fun_name)}_{b.module.number()}_"
     ins = [x.type for x in args]
     try:

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Module, Value
 from xjax.core.jaxpr import ClosedJaxpr
-from xjax.core.lowering import count_programs, function_text, lower_closed, symbol_name
+from xjax.core.lowering import count_programs, function_text, lower_closed, symbol_name, write_call
 from xjax.core.symbolic.dims import is_symbolic_dim, variables_of
 from xjax.core.symbolic.scope import SymbolicScope
 from xjax.core.symbolic.solve import solve
 from xjax.export.dynamic import ANY_PLATFORM, I32, DynamicBuilder
 from xjax.transforms.physical import physical_program
+
+_PLATFORM_INDEX = ' {jax.global_constant = "_platform_index"}'        # an attribute of the argument
 
 
 def module_text(caller: str, closed: ClosedJaxpr, name: str, platforms: Sequence[str]) -> str:
@@ -63,14 +65,12 @@ def _write_choice(module: Module, closed: ClosedJaxpr, platforms: Sequence[str])
         _write_program(module, closed, f"private @on_{platform}")
     b = Builder(module)
     index, *params = [Value(f"%{module.number()}", aval) for aval in (I32, *closed.in_avals)]
-    operands, ins = ", ".join(p.name for p in params), ", ".join(p.type for p in params)
-    outs = ", ".join(Value("", a).type for a in closed.out_avals)
 
     def branch(platform: str):
-        return lambda inner: inner.ops(f"func.call @on_{platform}({operands}) : ({ins}) -> ({outs})", closed.out_avals)
+        return lambda inner: write_call(inner, f"@on_{platform}", params, closed.out_avals)
 
     results = b.case(index, [branch(platform) for platform in platforms], closed.out_avals)
-    attributes = [' {jax.global_constant = "_platform_index"}', *[""] * len(params)]
+    attributes = [_PLATFORM_INDEX, *[""] * len(params)]
     module.functions.append(function_text("public @main", [index, *params], results, b.lines, attributes))
 
 
@@ -110,7 +110,7 @@ def _write_dynamic(caller: str, module: Module, closed: ClosedJaxpr, scope: Symb
                     f"the constraint {text} does not hold", [])
     results = lower_closed(b, closed, params)
     index = [Value(f"%{module.number()}", I32)] if has_index else []
-    attributes = [*[' {jax.global_constant = "_platform_index"}' for _ in index], *[""] * len(params)]
+    attributes = [*[_PLATFORM_INDEX for _ in index], *[""] * len(params)]
     module.functions.append(function_text("public @main", [*index, *params], results, b.lines, attributes))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from xjax.core.errors import UnexpectedTracerError, bad
 from xjax.core.hlo import Builder, Value, dense, string, tensor_type, types_text
-from xjax.core.lowering import function_text, lower_closed, symbol_name
+from xjax.core.lowering import lower_closed, symbol_name, write_function
 from xjax.core.primitive import Calls, Missing, Primitive
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, tree_unflatten
@@ -91,10 +91,7 @@ def _lower(b: Builder, outs, *args: Value, attributes, jaxpr, name, version) -> 
     if b.axes is not None or jaxpr.jaxpr.effects:       # a function cannot contain mesh regions or tokens
         return lower_closed(b, jaxpr, args)
     symbol = f"@{symbol_name(name)}_{b.module.number()}"
-    inner = b.nested()
-    params = [Value(f"%{b.module.number()}", v.aval) for v in args]
-    results = lower_closed(inner, jaxpr, params)
-    b.module.functions.append(function_text(f"private {symbol}", params, results, inner.lines))
+    write_function(b, symbol, lambda inner, *params: lower_closed(inner, jaxpr, params), [v.aval for v in args])
     values = _attribute({key: tree_unflatten(tree, leaves) for key, leaves, tree in attributes})
     return b.ops(f"stablehlo.composite {string(name)} {', '.join(v.name for v in args)} {{composite_attributes = "
                  f"{values}, decomposition = {symbol}, version = {version} : i32}} : "

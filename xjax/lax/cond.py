@@ -26,7 +26,7 @@ from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, newest, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.pruning import Pruned, Saving, prune_program
-from xjax.core.staging import trace_to_jaxpr
+from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import leaf_paths, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, Vma, typeof, with_zeros
 from xjax.lax.control import (
@@ -289,13 +289,11 @@ def _cond_lower(b, outs, index, *operands, branches):
 
 
 @program_cache
-def _hoisted(holder: ClosedJaxpr, branches: tuple[ClosedJaxpr, ...]) -> tuple[tuple, list[Any]]:
+def hoist_branches(holder: ClosedJaxpr, branches: tuple[ClosedJaxpr, ...]) -> tuple[tuple, list[Any]]:
     """The branches with the constants that derivative rules added, if any, as their first operands."""
     if not any(b.consts for b in branches):
         return branches, []
-    opened = [ClosedJaxpr(Jaxpr((), [*b.jaxpr.constvars, *b.jaxpr.invars], b.jaxpr.eqns, b.jaxpr.outvars))
-              for b in branches]
-    return join_consts(opened, [b.consts for b in branches])
+    return join_consts([hoist_consts(b)[0] for b in branches], [b.consts for b in branches])
 
 
 def _union(flags: Sequence[Flags]) -> Flags:
@@ -447,7 +445,7 @@ class _CondRules(CallRules):
     """The index, which has no derivative, is one of the parameters; all branches are differentiated."""
 
     def bind(self, program, args, params):
-        branches, consts = _hoisted(newest(program), tuple(program))
+        branches, consts = hoist_branches(newest(program), tuple(program))
         return cond_p.bind(params["index"], *consts, *args, branches=branches)
 
     def jvp_of(self, program, nonzero, params):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from xjax.core import cache
-from xjax.core.context import at_root, context, current_trace
+from xjax.core.context import at_root, context, current_trace, in_scope
 from xjax.core.errors import TracerArrayConversionError, bad
 from xjax.core.key_types import is_key
 from xjax.core.primitive import Primitive, clear_type_caches
@@ -114,12 +114,8 @@ def named_scope(name: str) -> Iterator[None]:
     if not isinstance(name, str):
         raise bad("named_scope", "the name must be a string", given={"name": repr(name)},
                   fix='write named_scope("encoder").')
-    saved = context.scope
-    context.scope = f"{saved}/{name}" if saved else name
-    try:
+    with in_scope(name):
         yield
-    finally:
-        context.scope = saved
 
 
 def named_call(fun: Callable, *, name: str | None = None) -> Callable:

@@ -54,9 +54,7 @@ class AbstractRef:
         return AbstractRef(**{**fields, **changed})
 
     def str_short(self, short_dtypes: bool = True) -> str:
-        inner = self.inner_aval
-        name = inner.str_short() if short_dtypes else f"{inner.dtype.name}[{','.join(map(str, inner.shape))}]"
-        return f"Ref{{{name}}}"
+        return f"Ref{{{self.inner_aval.str_short(short_dtypes)}}}"
 
     def __repr__(self) -> str:
         return self.str_short()

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from xjax.compat.adapters.extend__core import DebugInfo
-from xjax.compat.linear_util import Thunk, WrappedFun
+from xjax.compat.linear_util import Store, Thunk, WrappedFun, transformation_with_aux2
 from xjax.core.calls import argument_names, as_argnums, function_name, merge_args, split_args
-from xjax.core.errors import bad
 from xjax.core.tree import PyTreeDef, broadcast_prefix, flatten, tree_unflatten
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import ShapedArray
+from xjax.runtime.stages import abstract
 from xjax.typing import ArrayLike, PyTree
 
 __all__ = ["argnums_partial", "debug_info", "flatten_axes", "flatten_fun", "flatten_fun_nokwargs", "safe_map",
@@ -19,29 +19,20 @@ __all__ = ["argnums_partial", "debug_info", "flatten_axes", "flatten_fun", "flat
 
 def flatten_fun(f: WrappedFun, in_tree: PyTreeDef) -> tuple[WrappedFun, Thunk]:
     """A function of the leaves of (args, kwargs), to leaves of its result.  Returns: (function, thunk of the tree)."""
-    return _flat(f, in_tree, lambda tree: f.call_wrapped(*tree[0], **tree[1]))
+    return _flat_call(f, in_tree, True)
 
 
 def flatten_fun_nokwargs(f: WrappedFun, in_tree: PyTreeDef) -> tuple[WrappedFun, Thunk]:
     """As `flatten_fun`, for the leaves of a tuple of arguments."""
-    return _flat(f, in_tree, lambda tree: f.call_wrapped(*tree))
+    return _flat_call(f, in_tree, False)
 
 
-def _flat(f: WrappedFun, in_tree: PyTreeDef, call: Callable) -> tuple[WrappedFun, Thunk]:
-    trees: list[PyTreeDef] = []
-
-    def run(*leaves: ArrayLike) -> list[Any]:
-        outs, tree = flatten(call(tree_unflatten(in_tree, leaves)))
-        trees[:] = [tree]
-        return outs
-
-    def out_tree() -> PyTreeDef:
-        if not trees:
-            raise bad("flatten_fun", "the structure of the result is not known yet",
-                      fix="call the flat function first.", exc=RuntimeError)
-        return trees[0]
-
-    return f.with_call(run), out_tree
+@transformation_with_aux2
+def _flat_call(f: Callable, store: Store, in_tree: PyTreeDef, keywords: bool, *leaves: ArrayLike) -> list[Any]:
+    args = tree_unflatten(in_tree, leaves)
+    outs, out_tree = flatten(f(*args[0], **args[1]) if keywords else f(*args))
+    store.store(out_tree)
+    return outs
 
 
 def debug_info(traced_for: str, fun: Callable, args: Sequence[Any], kwargs: Mapping[str, Any],
@@ -57,9 +48,7 @@ def safe_map(f: Callable, *lists: Iterable[Any]) -> list[Any]:
 
 def shaped_abstractify(x: object) -> ShapedArray:
     """The type of an array or of a value with `shape` and `dtype`."""
-    if hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "aval"):
-        return ShapedArray(tuple(x.shape), x.dtype, getattr(x, "weak_type", False))
-    return typeof(x)
+    return abstract(x)
 
 
 def argnums_partial(f: WrappedFun, dyn_argnums: int | Sequence[int], args: Sequence[Any],

@@ -103,9 +103,10 @@ def valid_jaxtype(x: object) -> bool:
 
 def concrete_or_error(force: Callable[[Any], _T] | None, val: ArrayLike, context: str = "") -> _T | ArrayLike:
     """``force(val)``, or `val` if `force` is None.  Raises: ConcretizationTypeError for a value not known yet."""
-    if isinstance(val, Tracer) and (known := known_value(val)) is None:
-        raise abstract_value_error(f"the value of ({context or 'an argument'})", val, ConcretizationTypeError)
-    elif isinstance(val, Tracer):
+    if isinstance(val, Tracer):
+        known = known_value(val)
+        if known is None:
+            raise abstract_value_error(f"the value of ({context or 'an argument'})", val, ConcretizationTypeError)
         val = known
     return val if force is None else force(val)
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xjax.compat.primitive import Lowered, Outputs, Primitive, by_function
+from xjax.compat.primitive import Lowered, Outputs, Primitive, by_function, write_operations
 from xjax.core import primitive as core
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, dense, element_type, tensor_type
-from xjax.core.lowering import function_text, lower_function, symbol_name
+from xjax.core.lowering import symbol_name, write_call, write_function
 from xjax.core.public import attributes_of
 from xjax.core.types import ShapedArray, typeof
 from xjax.runtime.callbacks import emit_call
@@ -53,9 +53,7 @@ class ModuleContext:
         """
         b = self._builder
         symbol = f"{symbol_name(name)}_{b.module.number()}"
-        inner, params = b.nested(), [Value(f"%{b.module.number()}", aval) for aval in avals]
-        results = write(inner, params)
-        b.module.functions.append(function_text(f"private @{symbol}", params, results, inner.lines))
+        results = write_function(b, f"@{symbol}", lambda inner, *params: write(inner, params), avals)
         return self.bindings.call(symbol, operands, [x.type for x in results])
 
 
@@ -92,12 +90,10 @@ class _Function:
 
     def __call__(self, ctx: LoweringRuleContext, *operands: IrValue, **params: object) -> list[IrValue]:
         """The operations of the function, called from a rule that is written with the bindings."""
-        def flat(*args: ArrayLike) -> list[Any]:
-            out = self.fun(*args, **params)
-            return [*out] if self.multiple_results else [out]
+        def write(b: Builder, xs: Sequence[Value]) -> Sequence[Value]:
+            return write_operations(b, self.fun, self.multiple_results, xs, params)
 
-        return ctx.module_context.written_outside(ctx.primitive.name, lambda b, xs: lower_function(b, flat, xs),
-                                                  operands, ctx.avals_in)
+        return ctx.module_context.written_outside(ctx.primitive.name, write, operands, ctx.avals_in)
 
 
 def lower_fun(fun: Callable, multiple_results: bool = True) -> Callable:
@@ -127,12 +123,10 @@ def _by_bindings(p: Primitive, rule: Callable, b: Builder, out: Outputs, *operan
     context = ModuleContext(b)
     ctx = LoweringRuleContext(context, p, [x.aval for x in operands], outs)
     symbol = f"{symbol_name(p.name)}_{b.module.number()}"
-    types, out_types = [x.type for x in operands], [tensor_type(a) for a in outs]
-    context.bindings.write_function(symbol, types, out_types,
+    context.bindings.write_function(symbol, [x.type for x in operands], [tensor_type(a) for a in outs],
                                     lambda args: flatten_ir_values(rule(ctx, *args, **params)))
     b.module.functions += context.bindings.functions()
-    text = f"func.call @{symbol}({', '.join(x.name for x in operands)}) : ({', '.join(types)}) -> "
-    written = b.ops(f"{text}({', '.join(out_types)})", outs)
+    written = write_call(b, f"@{symbol}", operands, outs)
     return written if p.multiple_results else written[0]
 
 

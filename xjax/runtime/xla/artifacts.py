@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from jaxlib import _jax
 
+from xjax.runtime.xla.mlir_builders import bindings
 from xjax.runtime.xla.programs import new_context, parse_module
 
 MAGIC = b"ML\xefR"              # the first bytes of every module of MLIR in binary form
@@ -120,8 +121,7 @@ class _Refined(Artifact):
 
     def __init__(self, blob: bytes):
         context = new_context()
-        ir = importlib.import_module("jaxlib.mlir.ir")
-        self.module = ir.Module.parse(blob, context)
+        self.module = bindings().Module.parse(blob, context)
 
 
 _INNER = "xjax_exported_main"
