@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ import numpy as np
 from pairs import load, main, shortest, wanted
 from step import seconds_of
 
+warnings.filterwarnings("ignore", ".* traced again")             # the step of each network is a program of its own
 VOCABULARY, TOKENS = 512, 128
 _COMPILE = "XNN_BENCHMARK_COMPILE"
 

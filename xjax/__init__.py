@@ -120,6 +120,7 @@ if TYPE_CHECKING:
         version,
     )
     from xjax.compat.finder import install_as_jax
+    from xjax.compat.launch import load_ipython_extension
     from xjax.lax.callbacks import pure_callback
     from xjax.ref import Ref, ds, empty_ref, free_ref, freeze, new_ref
     from xjax.runtime.arrays.global_arrays import (
@@ -154,6 +155,7 @@ _LAZY = {
     "custom_vjp": ("xjax.transforms.custom_vjp", "custom_vjp"),
     "effects_barrier": ("xjax.runtime.devices.in_flight", "effects_barrier"),
     "install_as_jax": ("xjax.compat.finder", "install_as_jax"),
+    "load_ipython_extension": ("xjax.compat.launch", "load_ipython_extension"),
     "fwd_and_bwd": ("xjax.runtime.fwd_and_bwd", "fwd_and_bwd"),
     "linear_transpose": ("xjax.transforms.linear_transpose", "linear_transpose"),
     "pmap": ("xjax.runtime.pmap", "pmap"),

@@ -192,6 +192,17 @@ def test_processes_that_a_program_starts_run_on_xjax_too(tmp_path):
     assert lines[0].startswith("xjax") and lines[1:3] == ["False", "xjax"] and lines[4:] == ["['xjax']"]
 
 
+def test_the_extension_of_notebooks():
+    assert output(code="""
+        import subprocess, sys, xjax
+        xjax.load_ipython_extension(None)
+        import jax
+        code = "import jax; print(jax.jit.__module__)"
+        assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == jax.jit.__module__
+        print(jax.jit is xjax.jit)
+    """) == "True\n"
+
+
 def test_optax_of_xnn_runs_on_xjax():
     pytest.importorskip("optax")
     installed("""

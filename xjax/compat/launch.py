@@ -1,5 +1,6 @@
 """``python -m xjax``: runs a program, a module (-m) or code (-c) with xjax as jax, as ``python`` would run it.
 
+In a notebook, ``%load_ext xjax`` does it for the cells that follow.
 Python processes that the program starts do the same, also those of `multiprocessing`: the folder `site` of this package
 is put into PYTHONPATH, and its module `sitecustomize` installs xjax as jax where `VARIABLE` is set.
 """
@@ -29,8 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("-c", dest="code", nargs=argparse.REMAINDER, metavar="code", help="run code")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="run a file, or the package in a folder")
     args = parser.parse_args(arguments)
-    install_as_jax(args.version)
-    _pass_on(args.version)
+    _install(args.version)
     if args.module:
         sys.argv = args.module
         sys.path[0:1] = [os.getcwd()]
@@ -47,7 +47,14 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("there is no program to run")
 
 
-def _pass_on(version: str | None) -> None:
+def load_ipython_extension(shell: object) -> None:
+    """Install xjax as jax in a notebook, by the line ``%load_ext xjax``."""
+    _install(None)
+
+
+def _install(version: str | None) -> None:
+    """In this process, and in Python processes that it starts."""
+    install_as_jax(version)
     os.environ[VARIABLE] = version or "1"
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if _SITE not in paths:

@@ -1,6 +1,7 @@
 """Private names of JAX that its libraries use: `jax._src...`, each with the libraries that need it.
 
-A name that is not in the table does not exist: libraries test for private names before they use them.
+Modules that xjax leaves out, and that a library imports but does not use here, are in the table too. A name that is
+not in the table does not exist: libraries test for private names before they use them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import numpy as np
 
 from xjax.core import errors
 from xjax.core.context import at_root
+from xjax.core.errors import bad
 from xjax.core.jaxpr import SourceInfo
 from xjax.core.tree import PyTreeDef, flatten, is_tree_node
+from xjax.runtime.devices.backend import process_index
 from xjax.runtime.xla.programs import before_compile
 from xjax.runtime.xla.real_jax import xjax_is_jax
 from xjax.typing import DTypeLike, PyTree
@@ -38,6 +41,7 @@ NAMES: dict[str, dict[str, tuple[str, str]]] = {
     "_src.core": {"ShapedArray": ("xjax.core.types:ShapedArray", "flax"),
                   "trace_state_clean": (f"{HERE}:trace_state_clean", "numpyro")},
     "_src.dispatch": {"wait_for_tokens": ("xjax:effects_barrier", "equinox")},
+    "_src.distributed": {"global_state": (f"{HERE}:global_state", "orbax")},
     "_src.dtypes": {"DType": ("numpy:dtype", "flax"),
                     "TypePromotionError": ("xjax.errors:TypePromotionError", "equinox"),
                     "ExtendedDType": ("xjax.core.dtypes:ExtendedDType", "flax"),
@@ -53,9 +57,26 @@ NAMES: dict[str, dict[str, tuple[str, str]]] = {
     "_src.tree_util": {"_registry": (f"{HERE}:node_types", "flax"),
                        "flatten_one_level": (f"{HERE}:flatten_one_level", "orbax")},
     "_src.xla_bridge": {"_backends": (f"{HERE}:backends", "chex")},
+    "experimental.array_serialization.serialization": {
+        "GlobalAsyncCheckpointManagerBase": (f"{HERE}:GlobalAsyncCheckpointManagerBase", "orbax")},
+    "experimental.colocated_python.func": {},
+    "experimental.colocated_python.serialization": {"DeviceList": ("xjax.runtime.xla:DeviceList", "orbax")},
+    "extend.ifrt_programs": {"ifrt_programs": (f"{HERE}:ifrt_programs", "orbax")},
     "extend.source_info_util": {"register_exclusion": (f"{HERE}:register_exclusion", "flax"),
                                 "summarize": (f"{HERE}:summarize", "interpreters of programs")},
+    "interpreters.pxla": {},
 }
+
+
+class _GlobalState:
+    """The state of the processes of a job, without a client: orbax then uses the functions of `multihost_utils`."""
+
+    client = None
+    process_id = property(lambda self: process_index())
+
+
+class GlobalAsyncCheckpointManagerBase:
+    """The base class of asynchronous checkpointers that a user of orbax writes."""
 
 
 class _NodeTypes:
@@ -65,10 +86,11 @@ class _NodeTypes:
         return is_tree_node(kind)
 
 
-node_types = _NodeTypes()
+node_types, global_state = _NodeTypes(), _GlobalState()
 trace_state_clean = at_root
 exclude_paths: list[str] = []
 backends: dict[str, Any] = {}               # as in JAX before its first use
+ifrt_programs = ModuleType("ifrt_programs", "Programs for plugins of Pathways: there are none here.")
 
 
 def private_module(path: str) -> ModuleType | None:
@@ -119,8 +141,11 @@ def supports_inf(dtype: DTypeLike) -> bool:
 
 
 def flatten_one_level(tree: PyTree) -> tuple[list[Any], PyTreeDef]:
-    """The children of a node of a tree, and its type and static part."""
+    """The children of a node of a tree, and its type and static part.  Raises: ValueError for a leaf."""
     children, structure = flatten(tree, is_leaf=lambda x: x is not tree)
+    if len(children) == 1 and children[0] is tree:
+        raise bad("flatten_one_level", "a leaf has no children", {"leaf": type(tree)}, "test for leaves first.",
+                  exc=ValueError)
     return children, structure
 
 

@@ -159,6 +159,12 @@ class Value:
         return self.name
 
 
+class Argument(Value):
+    """An argument of the whole program: it is in memory, and no operation computes it."""
+
+    __slots__ = ()
+
+
 class Recipe(NamedTuple):
     """The call that wrote a value which XLA fuses into its consumers: ``lower(b, aval, *operands, **params)``."""
 

@@ -88,7 +88,6 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "xjax.experimental.multihost_utils": {
         "a job whose processes fail is started again by its launcher": ("live_devices", "ProcessFailureError"),
-        "to stop a job, a process sets a key that the other processes read": ("reached_preemption_sync_point",),
         "values are moved between processes outside programs": (
             "global_array_to_host_local_array_p", "host_local_array_to_global_array_p"),
         _PRESENT: ("global_array_to_host_local_array_impl", "gtl_abstract_eval",

@@ -28,7 +28,8 @@ from xjax.runtime.reshard import from_local, to_local
 from xjax.typing import ArrayLike, PyTree
 
 __all__ = ["assert_equal", "broadcast_one_to_all", "global_array_to_host_local_array",
-           "host_local_array_to_global_array", "process_allgather", "sync_global_devices"]
+           "host_local_array_to_global_array", "process_allgather", "reached_preemption_sync_point",
+           "sync_global_devices"]
 
 
 def process_allgather(in_tree: PyTree, tiled: bool = False) -> PyTree:
@@ -112,6 +113,23 @@ def sync_global_devices(name: str) -> None:
     """
     if process_count() > 1:
         _check_equal_texts("sync_global_devices", f"sync_global_devices name mismatch ({name!r})", name)
+
+
+def reached_preemption_sync_point(step_id: int) -> bool:
+    """Whether the processes have agreed to save at this step, because one of them will be stopped.
+
+    There is no service that announces this: False for one process.
+
+    Raises: RuntimeError for several processes, as in JAX without its option `jax_enable_preemption_service`.
+
+    >>> reached_preemption_sync_point(3)
+    False
+    """
+    if process_count() > 1:
+        raise bad("reached_preemption_sync_point", "no service announces that processes will be stopped",
+                  {"step_id": step_id}, "handle SIGTERM, and set a key for the other processes by `distributed.publish`.",
+                  exc=RuntimeError)
+    return False
 
 
 def assert_equal(in_tree: PyTree, fail_message: str = "") -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from xjax.core.forms import limits
-from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.hlo import Argument, Builder, Value, tensor_type
 from xjax.core.lowering import lower_apart, lower_barrier
 from xjax.core.types import ShapedArray
 from xjax.ops.arrange import rev_p
@@ -63,7 +63,8 @@ def _moved(b: Builder, x: Value, order: Axes) -> Value:
     XLA computes operations that it fuses with a transpose in the order of the result, one strided element at a time.
     """
     bounds = limits("transposes of convolutions apart", "cpu")
-    if bounds is not None and not b.is_cut and x.aval.size >= bounds["elements"] and order[-1] != x.aval.ndim - 1:
+    large = bounds is not None and x.aval.size >= bounds["elements"]
+    if large and type(x) is not Argument and not b.is_cut and order[-1] != x.aval.ndim - 1:
         x, = lower_barrier(b, [x])
     return transpose_text(b, x, order)
 

@@ -118,6 +118,10 @@ class Sharding(ABC):
         """The devices of this process, in order."""
         return tuple(d for d in self.devices if d.process_index == d.client.process_index())
 
+    # Private names of JAX that orbax reads.
+    _device_assignment = property(lambda self: tuple(self.devices))
+    _addressable_device_assignment = property(lambda self: self.addressable_list)
+
     @cached_property
     def addressable_devices(self) -> frozenset[Device]:
         return frozenset(self.addressable_list)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xjax.core.hlo import Builder, Module, Stored, Value
+from xjax.core.hlo import Argument, Builder, Module, Stored
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.lowering import count_programs, function_text, lower_closed, symbol_name
 from xjax.core.memory_kinds import annotated
@@ -70,7 +70,7 @@ def _lower_program(closed: ClosedJaxpr, name: str, shardings: Shardings | None, 
     b = Builder(module)
     if "ordered" in closed.jaxpr.effects:
         b.token = b.constant(0, ShapedArray((), np.int32))
-    params = [Value(f"%{module.number()}", aval) for aval in closed.in_avals]
+    params = [Argument(f"%{module.number()}", aval) for aval in closed.in_avals]
     results = lower_closed(b, closed, params)
     memories = memories or [None] * len(results)
     results = [r if kind is None else annotated(b, r, kind) for r, kind in zip(results, memories, strict=True)]
@@ -122,7 +122,7 @@ def _lower_primitive(p: Primitive, avals: Sequence[ShapedArray], params: dict,
     out = p.out_type(tuple(avals), params)
     module = Module(platform)
     b = Builder(module)
-    args = [Value(f"%{module.number()}", aval) for aval in avals]
+    args = [Argument(f"%{module.number()}", aval) for aval in avals]
     if p.multiple_results:
         outs = tuple(out)
         results = p.lower(b, list(outs), *args, **params)

@@ -49,6 +49,7 @@ from xjax.runtime.xla.names import (
     Client,
     CompileError,
     Device,
+    DeviceList,
     Executable,
     HloSharding,
     ResultHandler,
@@ -85,16 +86,15 @@ from xjax.runtime.xla.shardings import (
     shard_indices,
 )
 
-__all__ = ["Buffer", "Client", "CompileError", "Device", "Executable", "GSPMDSharding", "HloSharding", "MemoryStats",
-           "ResultHandler", "SingleDeviceSharding", "Waitable", "XlaRuntimeError", "block_until_ready", "compile",
-           "compile_options", "compiler_flags", "copy_to_device", "copy_to_host_async", "cost_analysis",
+__all__ = ["Buffer", "Client", "CompileError", "Device", "DeviceList", "Executable", "GSPMDSharding", "HloSharding",
+           "MemoryStats", "ResultHandler", "SingleDeviceSharding", "Waitable", "XlaRuntimeError", "block_until_ready",
+           "compile", "compile_options", "compiler_flags", "copy_to_device", "copy_to_host_async", "cost_analysis",
            "cuda_library_version", "cuda_ordinal", "deserialize", "device_put", "dlpack_device", "execute",
            "execute_with_token", "forget_devices", "from_cuda_interface", "from_dlpack", "has_collectives",
            "hlo_sharding_replicated", "hlo_sharding_tiled", "hlo_text", "host_call", "initialize_cuda_hybrids",
-           "inspection_key",
-           "interface_version", "is_deleted", "is_row_major", "jaxlib_version", "join", "join_processes",
-           "make_cpu_client", "make_gloo_collectives", "make_gpu_client", "memory_profile", "memory_stats",
-           "note_shared_parts", "on_device", "on_devices", "output_hlo_shardings", "parse_module", "profile_data",
-           "profiler", "put_host_value", "register_lapack", "result_handler", "serialize", "serve_processes",
-           "shard_indices", "shards", "size_of_code", "to_dlpack", "to_numpy", "unoptimised_cost", "unoptimised_hlo",
-           "wait_for", "with_shared_parts"]
+           "inspection_key", "interface_version", "is_deleted", "is_row_major", "jaxlib_version", "join",
+           "join_processes", "make_cpu_client", "make_gloo_collectives", "make_gpu_client", "memory_profile",
+           "memory_stats", "note_shared_parts", "on_device", "on_devices", "output_hlo_shardings", "parse_module",
+           "profile_data", "profiler", "put_host_value", "register_lapack", "result_handler", "serialize",
+           "serve_processes", "shard_indices", "shards", "size_of_code", "to_dlpack", "to_numpy", "unoptimised_cost",
+           "unoptimised_hlo", "wait_for", "with_shared_parts"]
