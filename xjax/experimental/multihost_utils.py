@@ -127,8 +127,8 @@ def reached_preemption_sync_point(step_id: int) -> bool:
     """
     if process_count() > 1:
         raise bad("reached_preemption_sync_point", "no service announces that processes will be stopped",
-                  {"step_id": step_id}, "handle SIGTERM, and set a key for the other processes by `distributed.publish`.",
-                  exc=RuntimeError)
+                  {"step_id": step_id}, "handle SIGTERM, and set a key for the other processes by "
+                  "`distributed.publish`.", exc=RuntimeError)
     return False
 
 
