@@ -219,6 +219,18 @@ def test_in_a_loop_all_convolutions_have_the_order_of_axes_that_is_fast(numbers)
     assert len(labels) == 3 and set(labels) == {"b01f_01io->b01f"}
 
 
+def test_only_computed_operands_are_transposed_apart():
+    """Nothing computes an argument of the program, so a barrier before its transpose would only copy it."""
+    x, k = f(4, 16, 16, 16), f(3, 3, 16, 16)
+
+    def kernel_gradient(x, k):
+        return xjax.linear_transpose(lambda k: general(padding="SAME")(lax, x, k), k)(x)
+
+    of_argument, of_sine = (xjax.jit(g).lower(x, k).as_text()
+                            for g in (kernel_gradient, lambda x, k: kernel_gradient(lax.sin(x), k)))
+    assert "@apart" not in of_argument and "@apart" in of_sine
+
+
 def test_programs_for_gpu():
     """Programs written differently for another platform have the same meaning: lowered for it, run here."""
     place = on(xjax.devices()[0])
