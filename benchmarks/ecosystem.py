@@ -3,10 +3,13 @@
     python benchmarks/ecosystem.py tests ~/src/chex/chex
     python benchmarks/ecosystem.py programs
     python benchmarks/ecosystem.py eager
+    python benchmarks/ecosystem.py recipes
 
 `tests` takes folders with tests, which are not in this repository. Its table has, for each folder, the tests that pass
 on the real JAX, and how many of these pass on xjax. `programs` measures the time to the first step of the programs in
 tests/compat/programs. `eager` measures 1,000 operations in the mix that is usual in libraries.
+`recipes` measures a short training run with xjax as jax, where optax and orbax use xjax, and with the real JAX, which
+they load beside xjax.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from pathlib import Path
@@ -126,6 +130,19 @@ def eager(library: str) -> dict[str, float]:
     return {"1,000 eager operations": float(process.stdout.split("seconds")[1])}
 
 
+# -- recipes ----------------------------------------------------------------------------------------------------------
+
+def training_run(library: str) -> dict[str, float]:
+    """Seconds of a short training run that writes checkpoints, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        process = run(library, ["-m", "recipes.train", "--config", "gcn.yaml", "steps=20"], folder=Path(folder))
+        seconds = time.perf_counter() - start
+    if process.returncode:
+        sys.exit(f"{library} failed\n{process.stderr[-3000:]}")
+    return {"GCN, 20 steps": seconds}
+
+
 def report(cases: Sequence, measure, pairs: int) -> None:
     medians = []
     print(f"{'case':<32}{'xjax / jax':>12}{'xjax':>10}{'jax':>10}   ({pairs} pairs)")
@@ -144,7 +161,7 @@ def report(cases: Sequence, measure, pairs: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("tests", "programs", "eager"))
+    parser.add_argument("what", choices=("tests", "programs", "eager", "recipes"))
     parser.add_argument("folders", nargs="*", type=Path, help="for tests: folders with tests")
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--only", default="", help="for programs: those whose names contain this")
@@ -156,7 +173,7 @@ def main() -> None:
     elif args.what == "programs":
         report([(name,) for name in programs(args.only)], first_steps, args.pairs)
     else:
-        report([()], eager, args.pairs)
+        report([()], eager if args.what == "eager" else training_run, args.pairs)
 
 
 if __name__ == "__main__":

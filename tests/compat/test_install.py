@@ -218,6 +218,24 @@ def test_optax_of_xnn_runs_on_xjax():
     """)
 
 
+def test_recipes_run_with_optax_and_orbax_directly(tmp_path):
+    pytest.importorskip("orbax.checkpoint")
+    pytest.importorskip("yaml")
+    code = """
+        import runpy, sys
+        sys.argv = ["recipes.train", "--config", "gcn.yaml", *{options}]
+        runpy.run_module("recipes.train", run_name="__main__", alter_sys=True)
+        import jax, optax, orbax.checkpoint
+        assert optax.adam.__module__.startswith("optax") and jax.jit is xjax.jit
+        real = [name for name, module in sys.modules.items() if name.split(".")[0] == "jax"
+                and not (getattr(module, "__file__", None) or "xjax").startswith(str(xjax.__path__[0]))]
+        assert not real, real
+    """
+    installed(code.format(options=["steps=4"]), folder=tmp_path)
+    out = installed(code.format(options=["--resume", "--extend", "6"]), folder=tmp_path)
+    assert "resumed at step 4 of 6" in out and "step 6 " in out
+
+
 def test_the_bridge_has_nothing_to_do():
     installed("""
         from xjax import interop
