@@ -43,7 +43,8 @@ def figure(name):
 
 
 def test_every_config_is_here():
-    assert {path.stem for path in find_config("gcn").parent.glob("*.yaml")} == set(CONFIGS)
+    elsewhere = {"own_graph"}                   # its figures are of generated graphs: tests/recipes/test_own_graph.py
+    assert {path.stem for path in find_config("gcn").parent.glob("*.yaml")} == {*CONFIGS, *elsewhere}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
