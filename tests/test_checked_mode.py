@@ -352,6 +352,12 @@ def test_the_environment_variable():
 
 KEY = random.key(0)
 MASK = np.array([True, False, True, True])
+
+
+def log_if_positive(x):
+    return lax.cond(x > 0, jnp.log, lambda x: x, x)
+
+
 # Programs with values that look wrong but are meant.
 MEANT = {
     "masked softmax": lambda: xjax.nn.softmax(jnp.where(MASK, X, -jnp.inf)),
@@ -403,6 +409,8 @@ MEANT = {
     "image": lambda: xjax.image.resize(jnp.ones((4, 4)), (7, 3), "bilinear"),
     "unequal loops under vmap": lambda: xjax.jit(xjax.vmap(lambda n: lax.while_loop(
         lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] + jnp.asarray(X)[c[0]]), (0, 0.0))))(jnp.array([4, 0, 2])),
+    "branches under vmap": lambda: [f(X) for f in (xjax.vmap(log_if_positive), xjax.vmap(xjax.grad(log_if_positive)),
+                                                    xjax.grad(lambda x: xjax.vmap(log_if_positive)(x).sum()))],
     "one_hot": lambda: xjax.nn.one_hot(jnp.array([0, 7]), 3),
 }
 

@@ -9,6 +9,7 @@ Branch 0 is the one for False. Derivatives are again conditionals. The first als
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -47,7 +48,8 @@ from xjax.ops.pvary import cast_inputs, cast_outputs, vary_to
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.zeros import instantiate, zeros_of
 from xjax.runtime.arrays.moves import to_array
-from xjax.transforms.batching import batch_program, place_axis
+from xjax.runtime.jit_primitive import jit_p
+from xjax.transforms.batching import MappedAxis, batch_program, place_axis
 from xjax.transforms.call_rules import CallRules, Split
 from xjax.transforms.jvp import jvp_program
 from xjax.transforms.linearize import LinearizedProgram, linearize_program
@@ -418,14 +420,31 @@ def _select_branches(axis, index, operands, dims, branches):
     refuse_io("cond", branches, "a conditional whose predicate differs between the elements of a vmap",
               "use lax.map in place of vmap, or call it outside the conditional.")
     operands = [place_axis(x, d, 0, axis.size) for x, d in zip(operands, dims, strict=True)]
+    if config.check:                # a check ignores what a selection drops, if both are operations of one program
+        avals = (typeof(index), *map(typeof, operands))
+        program, consts = hoist_consts(_selection(newest(branches), branches, axis.mapped, avals))
+        results = jit_p.bind(*consts, index, *operands, name="cond", jaxpr=program)
+    else:
+        results = _selected(index, *operands, branches=branches, axis=axis.mapped)
+    return results, [0] * len(results)
+
+
+@program_cache
+def _selection(holder: ClosedJaxpr, branches: tuple[ClosedJaxpr, ...], axis: MappedAxis,
+               avals: tuple[ShapedArray, ...]) -> ClosedJaxpr:
+    """The program of `_selected`; it is cached on `holder`."""
+    return trace_to_jaxpr(functools.partial(_selected, branches=branches, axis=axis), avals, "cond")
+
+
+def _selected(index: Array, *operands: Array, branches: tuple[ClosedJaxpr, ...], axis: MappedAxis) -> list[Array]:
     zeros = tuple(0 for _ in operands)
     results = []
     for i, branch in enumerate(branches):
         chosen = eq(index, np.int32(i))
-        program, _ = batch_program(branch, axis.mapped, zeros, True)
+        program, _ = batch_program(branch, axis, zeros, True)
         results.append(program(*[_constant_unless(chosen, x) for x in operands]))
     index = index if len(branches) > 2 else convert_element_type(index, np.bool_)
-    return [select_n(_spread(index, ys[0]), *ys) for ys in zip(*results, strict=True)], [0] * len(results[0])
+    return [select_n(_spread(index, ys[0]), *ys) for ys in zip(*results, strict=True)]
 
 
 def _constant_unless(chosen: Array, x: Array) -> Array:
