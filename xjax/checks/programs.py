@@ -36,6 +36,7 @@ from xjax.lax.scan_rules import scan_p
 from xjax.lax.while_loop import while_p
 from xjax.ops.arrange import iota
 from xjax.ops.compare import ge, select_n
+from xjax.ops.convert import convert_element_type_p
 from xjax.ops.pvary import vary_to
 from xjax.ops.reduce import argmax, reduce_max
 from xjax.ops.shape import broadcast_in_dim, reshape
@@ -221,7 +222,14 @@ def _while(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
     m = 1 + checked.count
     state = outs[1:m] if not shape else _of_one_element(checked.kinds, outs[1:m], len(shape))
     recorder.include(checked.kinds, checked.sites, state)
-    return outs[m:]
+    return [_as_weak_as(v.aval, x) for v, x in zip(eqn.outvars, outs[m:], strict=True)]
+
+
+def _as_weak_as(aval: ShapedArray, x: ArrayLike) -> ArrayLike:
+    """`x` with the weak type of `aval`: the checked loop carries strong types."""
+    if aval.weak_type == typeof(x).weak_type:
+        return x
+    return convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
 
 
 @program_cache
