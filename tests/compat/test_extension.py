@@ -165,6 +165,8 @@ show(*[out.is_known() for out in outs], outs[0].get_known(), outs[1].get_aval().
 program, avals, consts = pe.trace_to_jaxpr_dynamic(wrap(lambda x, y: [jnp.sin(x), y * 2]), [aval, aval])
 program, used = pe.dce_jaxpr(program, [False, True])
 show(used, len(program.eqns), [a.shape for a in avals], jax.core.eval_jaxpr(program, consts, jnp.ones(3))[0])
+kinds = lambda x, y: [y] if show(*[isinstance(z, pe.JaxprTracer) for z in (x, y)]) is None else [x]
+pe.trace_to_jaxpr_nounits(wrap(kinds), [known, unknown])
 """,
     "types, symbolic zeros and traces of values": """
 aval, number = jax.typeof(jnp.ones((2, 3))), jax.typeof(1.0)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from textwrap import fill
 
 from tests.xnn.peers.names import MODULES, NAMES
 from tests.xnn.peers.table import TABLES, as_markdown
@@ -13,9 +14,10 @@ HEADING = "## Names\n"
 def main():
     listed = json.loads(NAMES.read_text())
     text, _, _ = PAGE.read_text().partition(HEADING)
-    versions = ", ".join(f"{MODULES[module]} {listed[module]['version']}" for module in TABLES)
+    *versions, last = [f"{MODULES[module]} {listed[module]['version']}" for module in TABLES]
+    intro = f"The tables list the public names of {', '.join(versions)} and {last}, except submodules."
     tables = "\n\n".join(as_markdown(module) for module in TABLES)
-    PAGE.write_text(f"{text}{HEADING}\nThe public names of {versions}, without modules.\n\n{tables}\n")
+    PAGE.write_text(f"{text}{HEADING}\n{fill(intro, 140)}\n\n{tables}\n")
 
 
 if __name__ == "__main__":

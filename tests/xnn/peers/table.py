@@ -1,4 +1,4 @@
-"""The equivalents in xnn of the public names of flax.linen, haiku, equinox.nn and torch.nn, for a page and a test.
+"""The equivalents in xnn of the public names of other libraries' layers, for a page and a test.
 
 Text -> the names that it explains. A name in backquotes is one of xnn or, after `xjax.`, of xjax; a call names the
 function before its arguments. Text without one gives the reason why there is no equivalent.
@@ -165,7 +165,128 @@ TORCH = {
     "`xjax.pmap`, or `xjax.jit` with sharded arguments": "DataParallel",
 }
 
-TABLES = {"flax.linen": FLAX, "haiku": HAIKU, "equinox.nn": EQUINOX, "torch.nn": TORCH}
+OBJAX = {
+    "`Dense`": "Linear", "`Conv`": "Conv2D", "`ConvTranspose`": "ConvTranspose2D", "`Dropout(1 - keep)`": "Dropout",
+    "`BatchNorm(momentum=0.001, epsilon=1e-6, unbiased=False)` with Objax's defaults":
+        "BatchNorm BatchNorm0D BatchNorm1D BatchNorm2D",
+    "`BatchNorm(axis_name=...)`": "SyncedBatchNorm SyncedBatchNorm0D SyncedBatchNorm1D SyncedBatchNorm2D",
+    "`GroupNorm`": "GroupNorm GroupNorm0D GroupNorm1D GroupNorm2D", "`serial`": "Sequential",
+    "`params.ema` of the average and the mean of a batch": "ExponentialMovingAverage",
+    "not available: keep the last values in `StateFns` of your own layer": "MovingAverage",
+}
+
+ELEGY = {
+    "`Dense`": "Linear", "`Embedding`": "Embed", "`Conv`": "Conv", "`ConvTranspose`": "ConvTranspose",
+    "`BatchNorm(momentum=0.01, unbiased=False)` with Elegy's defaults": "BatchNorm",
+    "`LayerNorm`": "LayerNorm", "`GroupNorm`": "GroupNorm",
+    "`Dropout`, whose argument `broadcast` is broadcast_dims of Elegy": "Dropout", "`Flatten`": "Flatten",
+    "`models.MLP`": "MLP", "`lambda_`": "Lambda", "`serial`": "Sequential sequence",
+    "not available: `Layer` of functions that call `init` and `apply` of the module": "FlaxModule",
+}
+
+_LOW_RANK = "not available: `serial(Dense(rank), Dense(features))` has fewer parameters too"
+_CAUSAL = "not available: `MultiHeadAttention(features, heads, causal=True)`"
+_APPROXIMATE = "approximate attention is not available: `MultiHeadAttention`, whose window limits the distance"
+_STACK = "there is no stack of inputs: in a `composite`, a function passes values to layers by name"
+
+TRAX = {
+    "`Dense`": "Dense", "`Embedding`": "Embedding", "`Einsum`": "EinsumDense", "`Dropout`": "Dropout",
+    "`Flatten`": "Flatten", "`lambda_`": "Fn PureLayer", "`Conv`": "Conv Conv1d", "`ConvTranspose`": "ConvTranspose",
+    "`Conv(features, window, padding=\"CAUSAL\")`": "CausalConv",
+    "`DepthwiseConv(window, padding=\"CAUSAL\")`": "CausalDepthwiseConv",
+    "`ConvLocal`": "LocallyConnected1d", "`AvgPool`": "AvgPool AveragePooling", "`MaxPool`": "MaxPool",
+    "`SumPool`": "SumPool", "`Upsample`": "NaiveUpsampling",
+    "`LayerNorm(epsilon=1e-6)` with Trax's defaults": "LayerNorm",
+    "`BatchNorm(momentum=0.001, unbiased=False)` with Trax's defaults": "BatchNorm",
+    "not available: `GroupNorm` does not depend on the batch either": "FilterResponseNorm",
+    "`Relu`": "Relu", "`LeakyRelu`": "LeakyRelu", "`Elu`": "Elu", "`Selu`": "Selu", "`ExactGelu`": "Gelu",
+    "`Gelu`": "FastGelu", "`Silu`": "Swish", "`GLU`": "Glu", "`Sigmoid`": "Sigmoid", "`Tanh`": "Tanh",
+    "`HardTanh`": "HardTanh", "`Softplus`": "Softplus", "`Exp`": "Exp", "`Softmax`": "Softmax",
+    "`LogSoftmax`": "LogSoftmax",
+    "`lambda_` of `xjax.numpy.clip(1 + x, 0, 1)`; `HardSigmoid` has the slope 1/6": "HardSigmoid",
+    "`lambda_` of `xjax.numpy.maximum(a * x, 0)`; the slope is not learned": "ParametricRelu",
+    "not available: a maximum with a learned number; `Bias` and `Relu` come near": "ThresholdedLinearUnit",
+    "`lambda_` of the function: `xjax.numpy.sum`, `xjax.nn.logsumexp`, `xjax.lax.stop_gradient` and so on":
+        "ArgMax Log LogSumExp Max Mean Min Negate StopGradient Sum ThresholdToBinary ToFloat",
+    "`serial`": "Serial", "`parallel`": "Parallel", "`serial(FanOut(n), parallel(...))`": "Branch",
+    "`residual`": "Residual", "`FanInSum`": "Add", "`FanInConcat`": "Concatenate",
+    "`lambda_` of a function of a tuple": "Gate Multiply SubtractTop Split",
+    _STACK: "Drop Dup Select Swap FlattenList SerialWithSideOutputs inputs_from_stack outputs_onto_stack",
+    "`switch`, whose index is an input": "Cond", "`switch` with a random index": "RandomLayer",
+    "`whole(layer, keep=True)`": "Cache",
+    "`lambda_` of a function that reshapes": "BatchLeadingAxes MergeLastTwoAxes SplitLastAxis",
+    "`xjax.lax.map`, whose batch_size is the size of a chunk": "Chunk",
+    "reversible layers are not available: `with_remat` also saves memory":
+        "ReversibleConcatenatePair ReversibleHalfResidual ReversibleLayer ReversiblePrintShape "
+        "ReversibleRandomPermute ReversibleReshape ReversibleReshapePermute ReversibleSelect ReversibleSerial "
+        "ReversibleSwap",
+    "`scan_over_time` of a cell": "Scan", "`bidirectional`": "Bidirectional", "`LSTMCell`": "LSTMCell",
+    "`GRUCell`": "GRUCell", "`LSTM`": "LSTM", "`GRU`": "GRU",
+    "not available: `GRUCell` is the usual form, `ConvLSTMCell` has convolutions": "ConvGRUCell GeneralGRUCell",
+    "not available: `GRU` also has gates": "SRU InnerSRUCell ScanSRUCell",
+    "sequences start from zeros, or from a carry that is passed": "MakeZeroState",
+    "`MultiHeadAttention`; `CrossAttention` for a second input": "Attention AttentionQKV ConfigurableAttention",
+    "`MultiHeadAttention(features, heads, causal=True)`": "CausalAttention",
+    "`DotProductAttention`; `ContextAttention` for a second input": "PureAttention SplitIntoHeads MergeHeads",
+    "`xjax.nn.dot_product_attention`": "DotProductAttention DotProductCausalAttention attend",
+    "`with_remat` of `MultiHeadAttention`": "SelfAttention", "`with_remat` of `CrossAttention`": "EncDecAttention",
+    _CAUSAL: "ConvCausalAttention LowRankCausalAttention ModularCausalAttention MultiplicativeCausalAttention "
+             "MultiplicativeConvCausalAttention MultiplicativeModularCausalAttention",
+    _APPROXIMATE: "CausalFavor CausalFavorAttention Favor FavorAttention LSHSelfAttention MixedLSHSelfAttention "
+                  "PureLSHSelfAttention PureLSHSelfAttentionWrapper EfficientAttentionBase apply_broadcasted_dropout "
+                  "hash_vecs length_normalized look_adjacent permute_via_gather permute_via_sort",
+    "a mask is an array of bools, such as `xjax.numpy.tril`; combine masks with &":
+        "CreateAttentionMaskLayer EncoderDecoderMask PaddingMask mask_self_attention",
+    "`SinusoidalPositions`": "PositionalEncoding SinCosPositionalEncoding",
+    "not available: `SinusoidalPositions`, `LearnedPositions`":
+        "AxialPositionalEncoding FixedBasePositionalEncoding InfinitePositionalEncoding TimeBinPositionalEncoding",
+    "`Rotary`": "Rotate rotate",
+    "not available in this form: `RelativeBias`, `ALiBi` and `Rotary` depend on distances":
+        "PositionalEmbeddings RelativeAttention RelativeAttentionLMLayer RelativeAttentionLayer "
+        "RelativeAttentionWrapper calc_funnel_ratio get_rel_att_inputs",
+    "`lambda_` of `xjax.numpy.pad`": "ShiftRight ShiftRightCls",
+    "not available: `AvgPool`, `Conv` with strides, `Upsample`":
+        "AttentionResampling LinearPooling LinearUpsampling NoUpsampling",
+    "`FeedForward`": "FeedForwardBlock",
+    "not available: `MixtureOfExperts` also computes a part of the weights for each token":
+        "BlockSparseFF LSHFF SparseFF SwitchSparseFF",
+    _LOW_RANK: "FactoredDense LocallyConnectedDense LocallyConvDense LowRankDense MultiplicativeModularSparseDense "
+               "SparseDenseWithOptions",
+    "`losses.cross_entropy`": "CategoryCrossEntropy CrossEntropyLoss CrossEntropyLossWithLogSoftmax CrossEntropySum "
+                              "WeightedCategoryCrossEntropy",
+    "`losses.binary_cross_entropy`": "BinaryCrossEntropy BinaryCrossEntropyLoss BinaryCrossEntropySum",
+    "`losses.mse`": "L2Loss", "`losses.huber`": "SmoothL1Loss",
+    "`metrics.accuracy`": "Accuracy CategoryAccuracy WeightedCategoryAccuracy",
+    "`xjax.numpy.all` of the right positions of each sequence": "SequenceAccuracy MaskedSequenceAccuracy",
+    "`metrics.f1` of `metrics.confusion_matrix`": "MacroAveragedFScore",
+    "`metrics.f1(confusion, average=\"weighted\")`": "WeightedFScore",
+    "`xjax.numpy.vdot` of values and weights": "WeightedSum",
+    "`xjax.nn.initializers`":
+        "AtariConvInit GlorotNormalInitializer GlorotUniformInitializer KaimingNormalInitializer "
+        "KaimingUniformInitializer LeCunNormalInitializer LeCunUniformInitializer OrthogonalInitializer "
+        "RandomNormalInitializer RandomUniformInitializer ScaledInitializer",
+    "`xjax.numpy.save`, `xjax.numpy.load`": "InitializerFromFile np_from_file np_to_file",
+    _LAYER: "Layer", "a layer with parameters of your own: `Layer` of `init` and `apply`": "Weights",
+    "`init` checks shapes, `describe` shows them":
+        "AssertFunction AssertShape assert_shape PrintShape LayerError",
+    "shapes are tuples, or `xjax.ShapeDtypeStruct`": "ShapeDtype signature",
+    "values to log are results of a step": "SummaryImage SummaryScalar",
+    _PARAMS: "EMPTY_STATE EMPTY_WEIGHTS GET_STATE_FROM_CACHE GET_WEIGHTS_FROM_CACHE flatten_weights_and_state "
+             "nested_map to_list unflatten_weights_and_state",
+    "`xjax.pmap`, or `xjax.jit` with sharded arguments; `xjax.device_put`":
+        "Accelerate N_WEIGHTS_SHARDS for_n_devices jit_forward mean_or_pmean on_accelerator on_cpu "
+        "reshape_by_device shard unshard unshard_in_pmap",
+    "`xjax.numpy`": "jnp", "`xjax.random`": "random threefry_2x32_prange threefry_2x32_prf",
+    "`xjax.random.uniform`": "RandomUniform", "`xjax.random.categorical`": "logsoftmax_sample",
+    "`xjax.nn.one_hot`": "one_hot", "`xjax.nn.log_softmax`": "log_softmax",
+    "`xjax.scipy.stats.multivariate_normal.logpdf`": "log_gaussian_pdf",
+    "the sum of `xjax.scipy.stats.norm.logpdf`": "log_gaussian_diag_pdf",
+    "the negative of `xjax.nn.logsumexp` of weighted log densities": "multigaussian_loss",
+    "configs are frozen dataclasses, as in `models`": "layer_configure",
+}
+
+TABLES = {"flax.linen": FLAX, "haiku": HAIKU, "equinox.nn": EQUINOX, "torch.nn": TORCH, "objax.nn": OBJAX,
+          "elegy.nn": ELEGY, "trax.layers": TRAX}
 
 
 def as_markdown(module: str) -> str:

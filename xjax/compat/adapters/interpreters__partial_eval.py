@@ -15,8 +15,12 @@ from xjax.core.types import ShapedArray
 from xjax.transforms.linearize import SplitTrace, split_program
 from xjax.typing import ArrayLike
 
-__all__ = ["DynamicJaxprTracer", "PartialVal", "abstract_eval_fun", "close_jaxpr", "convert_constvars_jaxpr",
-           "dce_jaxpr", "partial_eval_jaxpr_nounits", "trace_to_jaxpr_dynamic", "trace_to_jaxpr_nounits"]
+__all__ = ["DynamicJaxprTracer", "JaxprTracer", "PartialVal", "abstract_eval_fun", "close_jaxpr",
+           "convert_constvars_jaxpr", "dce_jaxpr", "partial_eval_jaxpr_nounits", "trace_to_jaxpr_dynamic",
+           "trace_to_jaxpr_nounits"]
+
+# JAX has one class for the recorded values of partial evaluation and one for those of tracing; here it is the same.
+JaxprTracer = DynamicJaxprTracer
 
 
 class PartialVal(tuple):
