@@ -263,6 +263,32 @@ class Cache:
 jeb.register_backend_cache(Cache(), "mine")
 show(jax.jit(lambda x: x + 1)(1.0))
 """,
+    "flags of the command line": """
+import importlib.util, sys
+sys.argv = ["program", "--jax_enable_x64", "--other", "--jax_default_matmul_precision=float32", "--", "--jax_debug_nans"]
+if importlib.util.find_spec("absl"):
+    jax.config.parse_flags_with_absl()
+    jax.config.parse_flags_with_absl()
+    show(jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision, jax.config.jax_debug_nans)
+show("end")
+""",
+    "flags of app.run": """
+import importlib.util
+if importlib.util.find_spec("absl"):
+    from absl import app
+    jax.config.config_with_absl()
+    argv = ["program", "a", "--nojax_debug_infs", "--jax_enable_x64=true"]
+    try:
+        app.run(lambda rest: show(rest, jax.config.jax_debug_infs, jax.config.jax_enable_x64), argv)
+    except SystemExit:
+        pass
+show("end")
+""",
+    "errors of prefixes": """
+from jax._src.tree_util import prefix_errors
+(error,) = prefix_errors({"x": 1, "y": [2]}, {"x": [1], "y": 2})
+show("in_axes['y']" in str(error("in_axes")), type(error("axes")), prefix_errors(1, [2]))
+""",
 }
 
 

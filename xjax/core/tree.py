@@ -426,8 +426,13 @@ def tree_differences(old: PyTreeDef, new: PyTreeDef) -> list[tuple[KeyPath, str,
     return list(_differences((), _as_tree(old), _as_tree(new), None, exact=True))
 
 
+def prefix_differences(prefix: PyTree, full: PyTree, is_leaf: IsLeaf = None) -> Iterator[tuple[KeyPath, str, str]]:
+    """(path, outline in `prefix`, outline in `full`) at each place where the first is not a prefix of the second."""
+    return _differences((), prefix, full, is_leaf, exact=False)
+
+
 def _prefix_error(caller: str, what: str, prefix: PyTree, full: PyTree, is_leaf: IsLeaf):
-    difference = next(_differences((), prefix, full, is_leaf, exact=False), None)
+    difference = next(prefix_differences(prefix, full, is_leaf), None)
     if difference is None:
         return None
     path, expected, got = difference
