@@ -265,7 +265,7 @@ show(jax.jit(lambda x: x + 1)(1.0))
 """,
     "flags of the command line": """
 import importlib.util, sys
-sys.argv = ["program", "--jax_enable_x64", "--other", "--jax_default_matmul_precision=float32", "--", "--jax_debug_nans"]
+sys.argv = ["p", "--jax_enable_x64", "--other", "--jax_default_matmul_precision=float32", "--", "--jax_debug_nans"]
 if importlib.util.find_spec("absl"):
     jax.config.parse_flags_with_absl()
     jax.config.parse_flags_with_absl()

@@ -152,7 +152,7 @@ def flatten_one_level(tree: PyTree) -> tuple[list[Any], PyTreeDef]:
 
 def prefix_errors(prefix: PyTree, full: PyTree,
                   is_leaf: Callable[[Any], bool] | None = None) -> list[Callable[[str], ValueError]]:
-    """For each place where `prefix` is not a prefix of `full`, a function that makes the error from a name of `prefix`."""
+    """For each place where `prefix` does not match `full`, a function that makes the error from a name of `prefix`."""
     def error(path: tuple, expected: str, got: str) -> Callable[[str], ValueError]:
         return lambda name: errors.bad(f"{name}{keystr(path)}", f"a prefix has {expected}, the full tree {got}",
                                        fix="use the same containers in both, down to the leaves of the prefix.",

@@ -126,13 +126,14 @@ class Config(threading.local):
         importlib.import_module("absl.app").call_after_init(lambda: self._take_absl_flags(flags))
 
     def parse_flags_with_absl(self) -> None:
-        """Set options from the arguments ``--jax_...`` of the command line, up to ``--``, for programs without `app.run`.
+        """Set options from the arguments ``--jax_...`` of the command line, up to ``--``, without `absl.app.run`.
 
         Raises: TypeError or ValueError for a wrong value.
         """
         flags = _define_absl_flags()
         arguments = itertools.takewhile(lambda argument: argument != "--", sys.argv)
-        flags(["", *[argument for argument in arguments if argument.startswith(("--jax_", "--nojax_"))]], known_only=True)
+        ours = [argument for argument in arguments if argument.startswith(("--jax_", "--nojax_"))]
+        flags(["", *ours], known_only=True)
         self._take_absl_flags(flags)
 
     def _take_absl_flags(self, flags: Any) -> None:
