@@ -284,6 +284,21 @@ if importlib.util.find_spec("absl"):
         pass
 show("end")
 """,
+    "objects that hold an array": """
+class Variable:
+    def __init__(self, value): self.value = value
+    def __jax_array__(self): return self.value
+    def __getattr__(self, name): return getattr(self.value, name)
+
+def f(x):
+    v = Variable(x)
+    rows = jnp.concatenate([jnp.reshape(v, (1, -1)), jnp.stack([v, v]).reshape(2, -1)])
+    return (jnp.ones((2, 2)) @ jnp.asarray(v)).sum() + (rows * jnp.einsum("ij,jk", v, v).ravel()).sum() + jnp.var(v)
+
+x = jnp.arange(4.0).reshape(2, 2)
+show(f(x), jax.grad(f)(x), jax.jit(jax.grad(f))(x), jax.vmap(f)(x[None]))
+show(jax.grad(lambda x: (jnp.ones(2) * jnp.array([Variable(x)])).sum())(2.0))
+""",
     "errors of prefixes": """
 from jax._src.tree_util import prefix_errors
 (error,) = prefix_errors({"x": 1, "y": [2]}, {"x": [1], "y": 2})

@@ -59,7 +59,9 @@ NAMES: dict[str, dict[str, tuple[str, str]]] = {
                        "prefix_errors": (f"{HERE}:prefix_errors", "flax")},
     "_src.xla_bridge": {"_backends": (f"{HERE}:backends", "chex")},
     "experimental.array_serialization.serialization": {
-        "GlobalAsyncCheckpointManagerBase": (f"{HERE}:GlobalAsyncCheckpointManagerBase", "orbax")},
+        "GlobalAsyncCheckpointManagerBase": (f"{HERE}:GlobalAsyncCheckpointManagerBase", "orbax"),
+        "GlobalAsyncCheckpointManager": (f"{HERE}:GlobalAsyncCheckpointManager", "flax"),
+        "get_tensorstore_spec": (f"{HERE}:get_tensorstore_spec", "flax")},
     "experimental.colocated_python.func": {},
     "experimental.colocated_python.serialization": {"DeviceList": ("xjax.runtime.xla:DeviceList", "orbax")},
     "extend.ifrt_programs": {"ifrt_programs": (f"{HERE}:ifrt_programs", "orbax")},
@@ -78,6 +80,23 @@ class _GlobalState:
 
 class GlobalAsyncCheckpointManagerBase:
     """The base class of asynchronous checkpointers that a user of orbax writes."""
+
+
+class GlobalAsyncCheckpointManager(GlobalAsyncCheckpointManagerBase):
+    """JAX's own checkpointer of arrays of several processes, which does not exist here."""
+
+    def __init__(self, *args: object, **kwargs: object):
+        raise _no_checkpointer("GlobalAsyncCheckpointManager")
+
+
+def get_tensorstore_spec(path: str, *args: object, **kwargs: object) -> dict[str, Any]:
+    """A part of JAX's own checkpointer; an error here."""
+    raise _no_checkpointer("get_tensorstore_spec")
+
+
+def _no_checkpointer(name: str) -> Exception:
+    return bad(f"array_serialization.{name}", "there is no checkpointer of arrays of several processes",
+               fix="save them with orbax.", exc=NotImplementedError)
 
 
 class _NodeTypes:

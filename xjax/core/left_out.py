@@ -192,8 +192,8 @@ DIFFERENCES: dict[str, str] = {
     "a collective along the axis of `vmap(axis_name=, spmd_axis_name=)` in a `shard_map`": "an error; JAX combines "
         "only the elements of each device.",
     "`debug.print(ordered=True)` in a `jit` of arrays on several devices": "prints in order; an error in JAX.",
-    "`make_jaxpr(f)(x)` of functions such as `numpy.where`, `numpy.var` and `numpy.take`": "their operations are in the "
-        "program itself, so programs are smaller and traced faster; JAX puts them into a `jit` equation.",
+    "`make_jaxpr(f)(x)` of functions such as `numpy.where`, `numpy.var` and `numpy.take`": "their operations are in "
+        "the program itself, so programs are smaller and traced faster; JAX puts them into a `jit` equation.",
     "`str(make_jaxpr(f)(x))` of `scan`, `map`, `fori_loop`": "the equation shows `num_carry` and `num_consts`, as in "
         "JAX 0.10; JAX 0.12 shows trees of its implementation, `ft_in` and `ft_out`.",
     "`jit(inline=Inline.XLA_EARLY)`, `XLA_LATE`": "an error: hints are not passed to XLA's inliner.",

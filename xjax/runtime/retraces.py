@@ -28,7 +28,7 @@ import numpy as np
 from xjax.core.calls import argument_names, leaf_names
 from xjax.core.config import TRACED, config
 from xjax.core.context import context
-from xjax.core.errors import RetraceWarning, bad, calling_frame, location_text, warn
+from xjax.core.errors import RetraceWarning, advise, bad, calling_frame, location_text
 from xjax.core.staging import StagingTrace
 from xjax.core.tree import PyTreeDef, keystr, tree_differences, tree_unflatten
 from xjax.core.types import ShapedArray
@@ -78,7 +78,7 @@ class Call(NamedTuple):
             return
         is_counted = is_counted and not _is_inside_program()
         if line.add(self, made, is_counted, reason is not None) == MOST and reason is not None:
-            warn(str(self._warning(frame, reason())), RetraceWarning)
+            advise(str(self._warning(frame, reason())), RetraceWarning)
 
     def _reason(self, line: _Line | None, made: Closure | None) -> Callable[[], Reason] | None:
         """A function that explains a repeated trace; None for the first one.
