@@ -30,7 +30,7 @@ from xjax.core.config import TRACED, config
 from xjax.core.context import context
 from xjax.core.errors import RetraceWarning, advise, bad, calling_frame, location_text
 from xjax.core.staging import StagingTrace
-from xjax.core.tree import PyTreeDef, keystr, tree_differences, tree_unflatten
+from xjax.core.tree import PyTreeDef, keystr, skeleton, tree_differences, tree_unflatten
 from xjax.core.types import ShapedArray
 from xjax.runtime.programs.compile_log import logger
 from xjax.runtime.static_args import StaticArguments
@@ -189,7 +189,7 @@ def _likeness(key: tuple, other: tuple) -> tuple:
 
 
 def _leaf_names(fun: Callable, tree: PyTreeDef, static: StaticArguments) -> list[str]:
-    return leaf_names(fun, *tree_unflatten(tree, range(tree.num_leaves)), static.nums)
+    return leaf_names(fun, *skeleton(tree), static.nums)
 
 
 def _type_text(aval: ShapedArray) -> str:
