@@ -265,6 +265,82 @@ class Cache:
 jeb.register_backend_cache(Cache(), "mine")
 show(jax.jit(lambda x: x + 1)(1.0))
 """,
+    "flags of the command line": """
+import importlib.util, sys
+sys.argv = ["p", "--jax_enable_x64", "--other", "--jax_default_matmul_precision=float32", "--", "--jax_debug_nans"]
+if importlib.util.find_spec("absl"):
+    jax.config.parse_flags_with_absl()
+    jax.config.parse_flags_with_absl()
+    show(jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision, jax.config.jax_debug_nans)
+show("end")
+""",
+    "flags of app.run": """
+import importlib.util
+if importlib.util.find_spec("absl"):
+    from absl import app
+    jax.config.config_with_absl()
+    argv = ["program", "a", "--nojax_debug_infs", "--jax_enable_x64=true"]
+    try:
+        app.run(lambda rest: show(rest, jax.config.jax_debug_infs, jax.config.jax_enable_x64), argv)
+    except SystemExit:
+        pass
+show("end")
+""",
+    "objects that hold an array": """
+class Variable:
+    def __init__(self, value): self.value = value
+    def __jax_array__(self): return self.value
+    def __getattr__(self, name): return getattr(self.value, name)
+
+def f(x):
+    v = Variable(x)
+    rows = jnp.concatenate([jnp.reshape(v, (1, -1)), jnp.stack([v, v]).reshape(2, -1)])
+    return (jnp.ones((2, 2)) @ jnp.asarray(v)).sum() + (rows * jnp.einsum("ij,jk", v, v).ravel()).sum() + jnp.var(v)
+
+x = jnp.arange(4.0).reshape(2, 2)
+show(f(x), jax.grad(f)(x), jax.jit(jax.grad(f))(x), jax.vmap(f)(x[None]))
+show(jax.grad(lambda x: (jnp.ones(2) * jnp.array([Variable(x)])).sum())(2.0))
+""",
+    "nodes that recognize placeholders": """
+class Node:                         # numbers are static, except for placeholders of type `object`
+    def __init__(self, **fields): self.fields = fields
+
+def flatten(node):
+    names, values = list(node.fields), list(node.fields.values())
+    dynamic = [hasattr(x, "shape") or type(x) is object for x in values]
+    static = tuple(None if d else x for x, d in zip(values, dynamic))
+    return [x if d else None for x, d in zip(values, dynamic)], (tuple(names), static, tuple(dynamic))
+
+def unflatten(aux, children):
+    names, static, dynamic = aux
+    return Node(**{n: c if d else s for n, s, d, c in zip(names, static, dynamic, children)})
+
+jax.tree_util.register_pytree_node(Node, flatten, unflatten)
+node = Node(x=jnp.arange(3.0), n=2)
+f = lambda node: Node(x=node.fields["x"] * node.fields["n"], n=3)
+show(jax.vmap(f)(node).fields["x"], jax.jit(f)(node).fields["x"], jax.eval_shape(f, node).fields["x"].shape)
+g = lambda node: (node.fields["x"] * node.fields["n"]).sum()
+show(jax.grad(g)(node).fields["x"], jax.vmap(g, in_axes=(0,))(node))
+show(jax.lax.scan(lambda c, _: (Node(x=c.fields["x"] + 1, n=2), c.fields["x"]), node, None, length=2)[1])
+show(len(jax.make_jaxpr(jax.jit(f))(node).jaxpr.invars))
+""",
+    "shapes of other libraries, attributes of operations, static arguments": """
+class Shape:
+    def __init__(self, *sizes): self.sizes = sizes
+    def __iter__(self): return iter(self.sizes)
+    def __len__(self): return len(self.sizes)
+
+show(jax.random.normal(jax.random.key(0), Shape(2, 3)).shape, jex_core.primitives.sin_p.call_primitive)
+f = jax.jit(lambda a, b: show(type(b) is int) or a, static_argnums=(), static_argnames=("b",))
+f(1.0, b=2), f(1.0, 2)
+with jax.checking_leaks():
+    show(jax.eval_shape(lambda x: jnp.sin(x), 1.0).shape)
+""",
+    "errors of prefixes": """
+from jax._src.tree_util import prefix_errors
+(error,) = prefix_errors({"x": 1, "y": [2]}, {"x": [1], "y": 2})
+show("in_axes['y']" in str(error("in_axes")), type(error("axes")), prefix_errors(1, [2]))
+""",
 }
 
 

@@ -245,3 +245,31 @@ def test_the_bridge_has_nothing_to_do():
         assert interop.from_jax_array(jax.numpy.ones(2)).shape == (2,)
         assert not any(name.startswith("jax._src") for name in sys.modules)
     """)
+
+
+def test_advice_about_speed_is_logged_where_xjax_is_jax():
+    program = """
+        import logging, sys, warnings
+        import xjax
+        from xjax.core.errors import advise
+        xjax.install_as_jax()
+        warnings.simplefilter("error")
+        logging.basicConfig(stream=sys.stdout, format="%(name)s %(message)s")
+        advise("compiled again")
+    """
+    assert output(code=program) == "xjax compiled again\n"
+
+
+def test_names_of_checkpointers_that_flax_imports():
+    program = """
+        import xjax
+        xjax.install_as_jax()
+        from jax.experimental.array_serialization.serialization import (
+            GlobalAsyncCheckpointManager, get_tensorstore_spec)
+        for call in (GlobalAsyncCheckpointManager, lambda: get_tensorstore_spec("/tmp")):
+            try:
+                call()
+            except NotImplementedError as error:
+                print("orbax" in str(error))
+    """
+    assert output(code=program) == "True\nTrue\n"

@@ -106,6 +106,7 @@ def _structural(lib, k, ks):
         "write": [ks.at[0].set(k), ks.at[1:].set(ks[:-1]), ks.at[np.array([2, 9])].set(k, mode="drop"),
                   ks.at[0].get(), lib.lax.dynamic_update_slice(ks, ks[:1], (2,))],
         "compare": [k == k, ks == k, ks != k, ks[None] == ks[:, None], lib.lax.eq(ks, ks)],
+        "close": [np_.isclose(k, ks), np_.allclose(ks, ks)],
         "made": [np_.zeros_like(ks), np_.ones_like(ks), np_.empty_like(ks), np_.zeros((2,), k.dtype), np_.full((2,), k),
                  np_.full_like(ks, k), lib.lax.full_like(ks, 0), lib.lax.full((2,), 1, k.dtype),
                  np_.asarray(ks, k.dtype), np_.copy(ks)],

@@ -70,6 +70,12 @@ def test_a_static_value_that_is_not_hashable(counted):
     assert len(runs) == 2
 
 
+def test_a_mask_of_numpy_is_an_operand():
+    x, mask = jnp.asarray(X), np.arange(X.shape[-1]) % 2 == 0
+    for function in (jnp.mean, jnp.var, jnp.sum):
+        np.testing.assert_array_equal(function(x, -1, where=mask), function(x, -1, where=jnp.asarray(mask)))
+
+
 def test_functions_that_ask_for_values_are_plain():
     @one_launch
     def f(x):

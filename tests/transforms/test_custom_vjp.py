@@ -90,6 +90,14 @@ def test_nondiff_argnums_come_first_in_bwd():
     assert float(xjax.jit(xjax.grad(lambda x: f(x, lax.sin, 5)))(1.0)) == 5.0
 
 
+def test_the_cotangent_is_an_array():
+    kinds = []
+    f = custom_vjp(lambda x: lax.sin(x))
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: kinds.append((isinstance(ct, xjax.Array), ct.shape)) or (ct,))
+    assert float(xjax.grad(f)(2.0)) == float(xjax.jit(xjax.grad(f))(2.0)) == 1.0
+    assert kinds == [(True, ())] * 2
+
+
 def test_python_control_flow_in_an_eager_rule():
     seen = []
     f = custom_vjp(lambda x: lax.sin(x))

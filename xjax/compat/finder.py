@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import xjax
 from xjax.compat.modules import JAX, Asked, Proxy, missing, sources_of
-from xjax.core.errors import bad
+from xjax.core.errors import advise, bad
 from xjax.core.versions import version_numbers
 from xjax.jaxlib_versions import installed as jaxlib_version
 
@@ -94,6 +94,7 @@ def install_as_jax(version: str | None = None) -> Installed:
             if JAX in sys.modules:
                 raise _too_late(sys.modules[JAX])
             sys.meta_path.insert(0, Finder(version or jaxlib_version))
+            advise.is_logged = True
             importlib.import_module(JAX)                # the mark of the installation; see `xjax_is_jax`
         elif version not in (None, finder.version):
             raise bad("install_as_jax", "xjax is already installed as another version of jax",

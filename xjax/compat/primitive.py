@@ -37,9 +37,6 @@ _of_libraries: WeakSet[Primitive] = WeakSet()
 class Primitive(core.Primitive):
     """An operation of a library: `def_impl`, `def_abstract_eval` and the tables of `jax.interpreters` set its rules."""
 
-    # Attributes that libraries read or set.
-    call_primitive = map_primitive = False
-
     def __init__(self, name: str):
         def missing(rule: str, how: str) -> Missing:
             return Missing(f"the operation has no rule for {rule}", f"define it with {how}.")

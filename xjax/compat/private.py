@@ -10,7 +10,7 @@ import contextlib
 import importlib
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -20,7 +20,7 @@ from xjax.core import errors
 from xjax.core.context import at_root
 from xjax.core.errors import bad
 from xjax.core.jaxpr import SourceInfo
-from xjax.core.tree import PyTreeDef, flatten, is_tree_node
+from xjax.core.tree import PyTreeDef, flatten, is_tree_node, keystr, prefix_differences
 from xjax.runtime.devices.backend import process_index
 from xjax.runtime.xla.programs import before_compile
 from xjax.runtime.xla.real_jax import xjax_is_jax
@@ -55,10 +55,13 @@ NAMES: dict[str, dict[str, tuple[str, str]]] = {
                             "include_frame": (f"{HERE}:include_frame", "equinox"),
                             "register_exclusion": (f"{HERE}:register_exclusion", "equinox, flax, jaxtyping")},
     "_src.tree_util": {"_registry": (f"{HERE}:node_types", "flax"),
-                       "flatten_one_level": (f"{HERE}:flatten_one_level", "orbax")},
+                       "flatten_one_level": (f"{HERE}:flatten_one_level", "orbax"),
+                       "prefix_errors": (f"{HERE}:prefix_errors", "flax")},
     "_src.xla_bridge": {"_backends": (f"{HERE}:backends", "chex")},
     "experimental.array_serialization.serialization": {
-        "GlobalAsyncCheckpointManagerBase": (f"{HERE}:GlobalAsyncCheckpointManagerBase", "orbax")},
+        "GlobalAsyncCheckpointManagerBase": (f"{HERE}:GlobalAsyncCheckpointManagerBase", "orbax"),
+        "GlobalAsyncCheckpointManager": (f"{HERE}:GlobalAsyncCheckpointManager", "flax"),
+        "get_tensorstore_spec": (f"{HERE}:get_tensorstore_spec", "flax")},
     "experimental.colocated_python.func": {},
     "experimental.colocated_python.serialization": {"DeviceList": ("xjax.runtime.xla:DeviceList", "orbax")},
     "extend.ifrt_programs": {"ifrt_programs": (f"{HERE}:ifrt_programs", "orbax")},
@@ -77,6 +80,23 @@ class _GlobalState:
 
 class GlobalAsyncCheckpointManagerBase:
     """The base class of asynchronous checkpointers that a user of orbax writes."""
+
+
+class GlobalAsyncCheckpointManager(GlobalAsyncCheckpointManagerBase):
+    """JAX's own checkpointer of arrays of several processes, which does not exist here."""
+
+    def __init__(self, *args: object, **kwargs: object):
+        raise _no_checkpointer("GlobalAsyncCheckpointManager")
+
+
+def get_tensorstore_spec(path: str, *args: object, **kwargs: object) -> dict[str, Any]:
+    """A part of JAX's own checkpointer; an error here."""
+    raise _no_checkpointer("get_tensorstore_spec")
+
+
+def _no_checkpointer(name: str) -> Exception:
+    return bad(f"array_serialization.{name}", "there is no checkpointer of arrays of several processes",
+               fix="save them with orbax.", exc=NotImplementedError)
 
 
 class _NodeTypes:
@@ -147,6 +167,17 @@ def flatten_one_level(tree: PyTree) -> tuple[list[Any], PyTreeDef]:
         raise bad("flatten_one_level", "a leaf has no children", {"leaf": type(tree)}, "test for leaves first.",
                   exc=ValueError)
     return children, structure
+
+
+def prefix_errors(prefix: PyTree, full: PyTree,
+                  is_leaf: Callable[[Any], bool] | None = None) -> list[Callable[[str], ValueError]]:
+    """For each place where `prefix` does not match `full`, a function that makes the error from a name of `prefix`."""
+    def error(path: tuple, expected: str, got: str) -> Callable[[str], ValueError]:
+        return lambda name: errors.bad(f"{name}{keystr(path)}", f"a prefix has {expected}, the full tree {got}",
+                                       fix="use the same containers in both, down to the leaves of the prefix.",
+                                       exc=ValueError)
+
+    return [error(*difference) for difference in prefix_differences(prefix, full, is_leaf)]
 
 
 def infer_argnums_and_argnames(signature: inspect.Signature, argnums: int | Sequence[int] | None,

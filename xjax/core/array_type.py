@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xjax.core.errors import bad
-from xjax.core.types import Shape, ShapedArray
+from xjax.core.types import Shape, ShapedArray, aval_of_type
 
 if TYPE_CHECKING:
     from xjax.typing import ArrayLike, Axis, DTypeLike
@@ -240,6 +240,17 @@ class Array:
         def is_ready(self) -> bool: ...
         def is_deleted(self) -> bool: ...
         def delete(self) -> None: ...
+
+
+def converted(x: ArrayLike) -> ArrayLike:
+    """The result of the method `__jax_array__` of an object; `x` itself if it is an array or has no such method.
+
+    An object of a library may have all attributes of the array that it holds, such as `aval`.
+    """
+    if isinstance(x, (Array, np.ndarray, np.generic)) or type(x) in aval_of_type:
+        return x
+    convert = getattr(x, "__jax_array__", None)
+    return x if convert is None else convert()
 
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 from xjax.core.config import config
-from xjax.core.errors import bad, warn
+from xjax.core.errors import advise, bad
 
 Value = TypeVar("Value")
 _FORGOTTEN_KEYS = 10_000                                    # maximum number of evicted keys remembered per cache
@@ -150,9 +150,9 @@ def _weight(value: object) -> int:
 def _warn_of_return(what: str) -> None:
     if what not in _warned:
         _warned.add(what)
-        warn(str(bad(what, "compiled again, because it was dropped to keep compiled programs within their bound",
-                     {"jax_compiled_memory_limit": config.compiled_memory_limit},
-                     "raise the bound: xjax.config.update('jax_compiled_memory_limit', bytes).")))
+        advise(str(bad(what, "compiled again, because it was dropped to keep compiled programs within their bound",
+                       {"jax_compiled_memory_limit": config.compiled_memory_limit},
+                       "raise the bound: xjax.config.update('jax_compiled_memory_limit', bytes).")))
 
 
 count_compiled = _generations.enter

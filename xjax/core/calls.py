@@ -15,7 +15,7 @@ from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad, drop_internal_frames
 from xjax.core.trace import Tracer
-from xjax.core.tree import PyTreeDef, flatten, keystr, tree_flatten_with_path, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, keystr, skeleton, tree_flatten_with_path, tree_unflatten
 from xjax.core.types import ShapedArray, how_to_convert, is_array_like, is_of_other_library, type_name, typeof
 from xjax.typing import ArrayLike, PyTree
 
@@ -61,7 +61,7 @@ class PickledByName:
 
 def leaf_of_arguments(tree: PyTree, i: int) -> str:
     """The path of the i-th leaf of (args, kwargs), for messages: ``args[0]['w']``, ``kwargs['x']``."""
-    path, _ = tree_flatten_with_path(tree_unflatten(tree, range(tree.num_leaves)))[0][i]
+    path, _ = tree_flatten_with_path(skeleton(tree))[0][i]
     return ("args", "kwargs")[path[0].idx] + keystr(path[1:])
 
 
@@ -274,7 +274,7 @@ def argument_error(caller: str, fun: Callable, leaves: Sequence[Any], tree: PyTr
       tree: the structure of (args, kwargs).
       static: positions of static arguments; None if the transform does not accept static arguments.
     """
-    args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
+    args, kwargs = skeleton(tree)
     for x, name in zip(leaves, leaf_names(fun, args, kwargs, static or ()), strict=True):
         if not is_array_like(x):
             return bad(caller, f"argument `{name}` of type {type_name(x)} is not an array",

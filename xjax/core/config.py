@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
+import itertools
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -116,6 +119,28 @@ class Config(threading.local):
     def trace_key(self) -> TraceKey:
         """The values of the options that change traced programs, for cache keys; equal keys are one object."""
         return context.trace_key or self._overridden_key()
+
+    def config_with_absl(self) -> None:
+        """Define a flag of absl for each option, such as ``--jax_enable_x64``; ``absl.app.run`` sets the options."""
+        flags = _define_absl_flags()
+        importlib.import_module("absl.app").call_after_init(lambda: self._take_absl_flags(flags))
+
+    def parse_flags_with_absl(self) -> None:
+        """Set options from the arguments ``--jax_...`` of the command line, up to ``--``, without `absl.app.run`.
+
+        Raises: TypeError or ValueError for a wrong value.
+        """
+        flags = _define_absl_flags()
+        arguments = itertools.takewhile(lambda argument: argument != "--", sys.argv)
+        ours = [argument for argument in arguments if argument.startswith(("--jax_", "--nojax_"))]
+        flags(["", *ours], known_only=True)
+        self._take_absl_flags(flags)
+
+    def _take_absl_flags(self, flags: Any) -> None:
+        for name, option in OPTIONS.items():
+            flag = flags[f"jax_{name}"]
+            if flag.present:
+                self.update(name, flag.value if option.kind == "bool" else option.parse(flag.value, f"--jax_{name}"))
 
     def _overridden_key(self) -> TraceKey:
         seen, key = self._own_key
@@ -351,6 +376,16 @@ def cpu_device_count(environ: Mapping[str, str] = os.environ) -> int:
 
 
 _COUNT_FLAG = r"(?:^|\s)--xla_force_host_platform_device_count=(-?\d+)(?=\s|$)"
+
+
+def _define_absl_flags() -> Any:
+    """The flags of absl, with one for each option."""
+    absl = importlib.import_module("absl.flags")
+    for name, option in OPTIONS.items():
+        if f"jax_{name}" not in absl.FLAGS:
+            define = absl.DEFINE_bool if option.kind == "bool" else absl.DEFINE_string
+            define(f"jax_{name}", None, option.doc)
+    return absl.FLAGS
 
 
 def _option(name: str, caller: str) -> Option:

@@ -12,6 +12,7 @@ The classes have the names of `jax.errors`, so that an `except` clause written f
 
 import difflib
 import itertools
+import logging
 import os
 import reprlib
 import sys
@@ -274,6 +275,25 @@ def position_text(source: Source) -> str:
     code, instruction = source[:2]
     line, _, column, _ = next(itertools.islice(code.co_positions(), instruction // 2, None), (None,) * 4)
     return f"{code.co_filename}:{line or code.co_firstlineno}:{column or 0} ({code.co_qualname})"
+
+
+class Advice:
+    """Where advice about speed goes: to `warn`, or to Python's logging where a program does not know of xjax.
+
+    JAX gives no such warnings, so a program that turns warnings into errors would fail only here.
+    """
+
+    def __init__(self) -> None:
+        self.is_logged = False
+
+    def __call__(self, message: str, category: type[Warning] = UserWarning) -> None:
+        if self.is_logged:
+            logging.getLogger("xjax").warning(message)
+        else:
+            warn(message, category)
+
+
+advise = Advice()
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

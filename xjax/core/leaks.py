@@ -87,7 +87,9 @@ def _is_internal(owner: object) -> bool:
     """Whether an owner is a frame (the stack is searched separately) or an internal object of this library."""
     if isinstance(owner, types.FrameType):
         return True
-    module = owner.__module__ if isinstance(owner, types.FunctionType) else type(owner).__module__
+    # `functools.wraps` gives a function the name of another module.
+    is_function = isinstance(owner, types.FunctionType)
+    module = owner.__globals__.get("__name__") if is_function else type(owner).__module__   # type: ignore[attr-defined]
     return isinstance(module, str) and module.startswith(_OURS)
 
 

@@ -104,6 +104,9 @@ class Primitive:
                  "linearize", "evaluate", "stage", "split", "prune", "save", "effects", "axis_param", "calls", "vary",
                  "cacheable", "fused_with_caller", "fusible", "_types")
 
+    # Attributes that libraries of JAX read or set.
+    call_primitive = map_primitive = False
+
     def __init__(self, name: str, *, type_rule: Callable, lower: Callable | Missing | ByProgram,
                  jvp: JVPRule, transpose: Callable | Missing,
                  batch: Callable | Missing, lower_on: Mapping[str, Callable] | None = None,

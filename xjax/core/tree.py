@@ -252,7 +252,7 @@ def _first_inner(outer_treedef: PyTreeDef, tree: PyTree) -> PyTreeDef:
     if not outer_treedef.num_leaves:
         raise bad("tree_transpose", "the outer tree has no leaf that defines the inner structure",
                   {"outer": str(outer_treedef)}, "pass inner_treedef.")  # fmt: skip
-    (inner,) = _columns("tree_transpose", _skeleton(outer_treedef), outer_treedef, [tree], None)
+    (inner,) = _columns("tree_transpose", skeleton(outer_treedef), outer_treedef, [tree], None)
     return tree_structure(inner[0])
 
 
@@ -367,7 +367,7 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
 
 def leaf_paths(name: str, treedef: PyTreeDef) -> list[str]:
     """The name and path of each leaf of a structure: ``carry['h']``; the name itself for a single leaf."""
-    tree = tree_unflatten(treedef, range(treedef.num_leaves))
+    tree = skeleton(treedef)
     return [name + keystr(path) for path, _ in tree_flatten_with_path(tree)[0]]
 
 
@@ -407,7 +407,7 @@ def broadcast_prefix(
 
 def flatten_axes(caller: str, treedef: PyTreeDef, axes: PyTree) -> list[Any]:
     """An entry of `axes` (a prefix; entries may be None) for each leaf of `treedef`."""
-    return broadcast_prefix(axes, _skeleton(treedef), lambda x: x is None, caller)
+    return broadcast_prefix(axes, skeleton(treedef), lambda x: x is None, caller)
 
 
 def tree_mismatch(caller: str, expected: PyTree, got: PyTree) -> list[str]:
@@ -426,8 +426,13 @@ def tree_differences(old: PyTreeDef, new: PyTreeDef) -> list[tuple[KeyPath, str,
     return list(_differences((), _as_tree(old), _as_tree(new), None, exact=True))
 
 
+def prefix_differences(prefix: PyTree, full: PyTree, is_leaf: IsLeaf = None) -> Iterator[tuple[KeyPath, str, str]]:
+    """(path, outline in `prefix`, outline in `full`) at each place where the first is not a prefix of the second."""
+    return _differences((), prefix, full, is_leaf, exact=False)
+
+
 def _prefix_error(caller: str, what: str, prefix: PyTree, full: PyTree, is_leaf: IsLeaf):
-    difference = next(_differences((), prefix, full, is_leaf, exact=False), None)
+    difference = next(prefix_differences(prefix, full, is_leaf), None)
     if difference is None:
         return None
     path, expected, got = difference
@@ -479,21 +484,17 @@ def _outline(x: object) -> str:
     return f"a leaf ({str_short() if callable(str_short) else kind})"
 
 
-class _Leaf:
-    """Placeholder of a leaf in a tree that is rebuilt from its structure."""
-
-    __slots__ = ()
+# In place of a leaf in a tree that is rebuilt from its structure. Classes of libraries recognize its type `object`.
+_LEAF = object()
 
 
-_LEAF = _Leaf()
-
-
-def _skeleton(treedef: PyTreeDef) -> PyTree:
+def skeleton(treedef: PyTreeDef) -> PyTree:
+    """A tree of this structure, with `object()` as each leaf."""
     return treedef.unflatten([_LEAF] * treedef.num_leaves)
 
 
 def _as_tree(x: PyTree) -> PyTree:
-    return _skeleton(x) if isinstance(x, PyTreeDef) else x
+    return skeleton(x) if isinstance(x, PyTreeDef) else x
 
 
 def _unsortable(tree: PyTree, path: KeyPath = ()) -> Exception | None:

@@ -252,14 +252,6 @@ def refuse_mask(x: np.ndarray) -> None:
                   exc=ValueError)
 
 
-def converted(x: ArrayLike) -> ArrayLike:
-    """The result of the method `__jax_array__` of an object; `x` itself if it is an array or has no such method."""
-    if hasattr(x, "aval") or type(x) in aval_of_type or isinstance(x, (np.ndarray, np.generic)):
-        return x
-    convert = getattr(x, "__jax_array__", None)
-    return x if convert is None else convert()
-
-
 def is_array_like(x: object) -> bool:
     """Whether `x` is an array, a tracer, a NumPy value or a number of any size."""
     try:

@@ -26,7 +26,7 @@ from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts
-from xjax.core.tree import PyTreeDef, flatten, tree_map, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, skeleton, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray, typeof, with_zeros
 from xjax.lax.control import (
     LoopWords,
@@ -153,7 +153,7 @@ def _with_carried_refs(test: ClosedJaxpr, count: int, outer: tuple[Ref, ...], ca
 
 def _one_argument(tree: PyTree) -> PyTreeDef:
     """Structure of the arguments of a function of one tree, `tree`."""
-    return flatten((tree_unflatten(tree, range(tree.num_leaves)),))[1]
+    return flatten((skeleton(tree),))[1]
 
 
 def _trace_body(words: LoopWords, f: Callable, tree: PyTree, avals: Sequence[ShapedArray]) -> tuple[_Body, list[Any]]:

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.array_type import converted
 from xjax.core.config import DEFAULT_MODE, config, marked
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad, did_you_mean, warn
 from xjax.core.promotion import join_kept
-from xjax.core.types import ADVICE, ShapedArray, converted, number_of, typeof
+from xjax.core.types import ADVICE, ShapedArray, number_of, typeof
 from xjax.numpy.index_parts import Part, attached, check_index, detached, parse, resolved
 from xjax.numpy.indexing import make_plan, operands_beside, read, result_shape, with_mask_axes
 from xjax.ops.arrange import rev
@@ -311,4 +312,4 @@ def _value_text(value: ArrayLike) -> str:
 
 def at(x: ArrayLike) -> IndexHelper:
     """`x.at`: see `IndexUpdate`."""
-    return IndexHelper(x if hasattr(x, "aval") else to_array(x))
+    return IndexHelper(x if isinstance(x, Array) else to_array(x))

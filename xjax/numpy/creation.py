@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, overload
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.array_type import converted
 from xjax.core.calls import constrained
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad
@@ -18,7 +19,7 @@ from xjax.core.staging import StagingTrace
 from xjax.core.symbolic.dims import Dim, is_symbolic_dim, max_dim
 from xjax.core.trace import Tracer, static_value_error
 from xjax.core.tree import tree_map
-from xjax.core.types import ShapedArray, converted, number_of, type_of_numbers
+from xjax.core.types import ShapedArray, number_of, type_of_numbers
 from xjax.numpy.promote import (
     array_like,
     as_dtype,
@@ -109,7 +110,7 @@ def asarray(a: ArrayLike | Sequence[Any], dtype: DTypeLike | None = None, order:
     """
     if out_sharding is not None:
         return constrained("numpy.asarray", asarray(a, dtype, order, copy=copy, device=device), out_sharding)
-    if copy is False and not (hasattr(a, "aval") and (dtype is None or a.dtype == as_dtype(dtype, "numpy.asarray"))):
+    if copy is False and not (isinstance(a, Array) and (dtype is None or a.dtype == as_dtype(dtype, "numpy.asarray"))):
         raise bad("numpy.asarray", "copy=False, but the value has to be copied to a device",
                   given={"a": repr(a)[:80]}, fix="pass copy=None.", exc=ValueError)
     return array(a, dtype, bool(copy), order, device=device)
@@ -142,7 +143,7 @@ def _whole(caller: str, x: float) -> int:
 
 def _from_array(caller: str, x: ArrayLike, dtype: np.dtype | None, copy: bool) -> Array:
     x = array_like(caller, x)
-    if not hasattr(x, "aval"):
+    if not isinstance(x, Array):
         if type(x) in _NUMBERS or isinstance(x, _NUMBERS):
             return _from_number(caller, x, dtype)
         target = dtypes.canonicalize_dtype(x.dtype) if dtype is None else dtype
@@ -158,10 +159,10 @@ def _put(x: Array, device: Device | Sharding | None) -> Array:
 
 def _from_nested(caller: str, values: Sequence[Any], dtype: np.dtype | None) -> Array:
     leaves = list(_leaves(values))
-    if any(not hasattr(x, "aval") and hasattr(x, "__jax_array__") for x in leaves):
+    if any(not isinstance(x, Array) and hasattr(x, "__jax_array__") for x in leaves):
         values = tree_map(converted, values, is_leaf=lambda x: not isinstance(x, _NESTED))
         leaves = list(_leaves(values))
-    if not any(hasattr(x, "aval") for x in leaves):
+    if not any(isinstance(x, Array) for x in leaves):
         return from_numpy(_host_nested(caller, values, leaves, dtype), new_place(), keep_dtype=dtype is not None)
     if len(leaves) == len(values) and (out := _stacked_on_host(leaves, dtype)) is not None:
         return out
@@ -175,7 +176,7 @@ def _from_nested(caller: str, values: Sequence[Any], dtype: np.dtype | None) -> 
 
 def _stacked_on_host(arrays: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     first = arrays[0]
-    same = hasattr(first, "aval") and first.dtype == (_common_dtype([first]) if dtype is None else dtype)
+    same = isinstance(first, Array) and first.dtype == (_common_dtype([first]) if dtype is None else dtype)
     return stacked_on_host(arrays) if same else None
 
 
@@ -356,7 +357,7 @@ def _filled_like(caller: str, a: ArrayLike | SupportsShape, value: ArrayLike, dt
 
 def _described(caller: str, a: ArrayLike | SupportsShape) -> ShapedArray:
     """Type of an array, or of another object with `shape` and `dtype`."""
-    if hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "aval"):
+    if hasattr(a, "shape") and hasattr(a, "dtype") and not isinstance(a, Array):
         return ShapedArray(tuple(a.shape), dtypes.canonicalize_dtype(a.dtype, allow_extended=True))
     return _type_of(caller, a)
 

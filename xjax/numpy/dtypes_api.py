@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.array_type import converted
 from xjax.core.dtypes import isdtype, issubdtype
 from xjax.core.errors import bad
 from xjax.core.promotion import promote_types, result_type
-from xjax.core.types import converted
 from xjax.numpy.creation import array
 from xjax.typing import Array, ArrayLike, DTypeLike
 

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.array_type import converted
 from xjax.core.errors import InconclusiveDimensionOperation, JAXTypeError, NonConcreteBooleanIndexError, bad
 from xjax.core.symbolic.dims import Dim, is_above, max_dim, min_dim
 from xjax.core.trace import Tracer, known_value
-from xjax.core.types import converted, number_of, typeof
+from xjax.core.types import number_of, typeof
 from xjax.ops.checks import static_int
 from xjax.ops.compare import lt, select_n
 from xjax.ops.convert import convert_element_type
@@ -171,7 +172,7 @@ def integers(item: Any) -> ArrayLike:
         try:
             item = np.asarray(operator.index(item))
         except TypeError:
-            item = item if hasattr(item, "aval") else _foreign(item)
+            item = item if isinstance(item, AnyArray) else _foreign(item)
     aval = item if isinstance(item, np.ndarray) else typeof(item)
     if not dtypes.is_int(aval.dtype):
         raise bad("index", "an index must be an integer, a slice, None, ... or an array of integers or bools",

@@ -37,7 +37,7 @@ def _arrays(caller: str, arrays: Arrays, dtype: DTypeLike | None = None) -> list
         raise _nothing(caller)
     items = array_likes(caller, arrays)
     items = promote(caller, *items) if dtype is None else [convert_element_type(x, dtype) for x in items]
-    return [x if hasattr(x, "aval") else asarray(x) for x in items]
+    return [x if isinstance(x, Array) else asarray(x) for x in items]
 
 
 def _nothing(caller: str) -> Exception:

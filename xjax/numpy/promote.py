@@ -13,11 +13,12 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, overload
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.array_type import converted
 from xjax.core.calls import constrained
 from xjax.core.config import config, numpy_dtype_promotion, numpy_rank_promotion
 from xjax.core.errors import TypePromotionError, bad, warn
 from xjax.core.promotion import lattice_join
-from xjax.core.types import ShapedArray, converted, how_to_convert, type_name, type_of_numbers, typeof
+from xjax.core.types import ShapedArray, how_to_convert, type_name, type_of_numbers, typeof
 from xjax.ops.checks import is_single, static_int
 from xjax.ops.convert import convert_element_type, convert_number
 from xjax.ops.shape import broadcast_in_dim
@@ -65,7 +66,7 @@ def array_like(caller: str, x: Any) -> ArrayLike:
 
     Raises: TypeError for everything else: a list is converted only by `array` and `asarray`.
     """
-    if hasattr(x, "aval") or type(x) in _NUMBERS:
+    if isinstance(x, Array) or type(x) in _NUMBERS:
         return x
     if not isinstance(x, _HOST):
         if hasattr(x, "__jax_array__"):
@@ -95,7 +96,7 @@ def array_likes(caller: str, xs: Sequence[Any]) -> list[ArrayLike]: ...
 
 
 def array_likes(caller: str, xs: Sequence[Any]) -> list[Any]:
-    return [x if hasattr(x, "aval") else array_like(caller, x) for x in xs]
+    return [x if isinstance(x, Array) else array_like(caller, x) for x in xs]
 
 
 def aval_of(caller: str, x: ArrayLike) -> ShapedArray:
@@ -109,7 +110,7 @@ def aval_of(caller: str, x: ArrayLike) -> ShapedArray:
 def argument_type(x: ArrayLike) -> ShapedArray:
     """Type of a user's array, number or NumPy value; 64-bit NumPy scalars count as 32-bit ones without x64."""
     aval = typeof(x)
-    if isinstance(x, np.generic) and aval.dtype.itemsize >= 8 and not hasattr(x, "aval"):
+    if isinstance(x, np.generic) and aval.dtype.itemsize >= 8 and not isinstance(x, Array):
         return aval.update(dtype=dtypes.canonicalize_dtype(aval.dtype))
     return aval
 
@@ -158,7 +159,7 @@ def cast(caller: str, x: ArrayLike, dtype: DTypeLike, weak_type: bool = False) -
     if isinstance(x, np.ndarray):
         host = x if x.dtype == dtype else _cast_host(x, dtype, caller)
         return host if dtypes.canonicalize_dtype(dtype) == dtype else from_numpy(host, keep_dtype=True)
-    aval = x.aval if hasattr(x, "aval") else typeof(x)
+    aval = x.aval if isinstance(x, Array) else typeof(x)
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
     return convert_element_type(x, dtype, weak_type)
@@ -234,7 +235,7 @@ def promote(caller: str, *xs: Any, to: Callable[[np.dtype], np.dtype] | None = N
         raise
     if to is not None:
         dtype = to(dtype)
-    return [x if a.dtype is dtype and a.weak_type == weak and hasattr(x, "aval") else cast(caller, x, dtype, weak)
+    return [x if a.dtype is dtype and a.weak_type == weak and isinstance(x, Array) else cast(caller, x, dtype, weak)
             for x, a in zip(values, avals, strict=True)]
 
 
@@ -290,7 +291,7 @@ def shape_of(x: ArrayLike) -> Shape:
     """Shape of an array-like value."""
     if type(x) in _NUMBERS:
         return ()
-    return x.aval.shape if hasattr(x, "aval") else np.shape(converted(x))
+    return x.aval.shape if isinstance(x, Array) else np.shape(converted(x))
 
 
 def broadcast_shapes(*shapes: ShapeLike) -> Shape:
@@ -368,7 +369,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, *, out_sharding: object = N
 def expand_to(caller: str, x: ArrayLike, shape: tuple[int, ...]) -> Array:
     """`broadcast_to` for a checked value; one that has the shape already is returned as it is."""
     old = shape_of(x)
-    if old == shape and hasattr(x, "aval"):
+    if old == shape and isinstance(x, Array):
         return x                                        # pyright: ignore[reportReturnType]
     offset = len(shape) - len(old)
     if offset < 0 or any(n not in (1, m) for n, m in zip(old, shape[offset:], strict=True)):

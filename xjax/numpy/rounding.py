@@ -230,7 +230,7 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike
     caller = "numpy.isclose"
     a, b = operands(caller, a, b)
     if not dtypes.is_inexact(a.dtype):
-        if dtypes.is_bool(a.dtype):
+        if dtypes.is_bool(a.dtype) or isinstance(a.dtype, dtypes.ExtendedDType):
             return eq(a, b)
         a, b = operands(caller, a, b, to=to_inexact)
     part = dtypes.finfo(a.dtype).dtype

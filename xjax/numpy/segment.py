@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.array_type import converted
 from xjax.core.calls import constrained
 from xjax.core.errors import bad
 from xjax.core.trace import known_value
-from xjax.core.types import ShapedArray, converted, typeof
+from xjax.core.types import ShapedArray, typeof
 from xjax.ops.arrange import concatenate
 from xjax.ops.checks import static_int
 from xjax.ops.convert import convert_element_type
@@ -87,7 +88,7 @@ _EXAMPLE = {"segment_sum": "[3., 5.]", "segment_prod": "[2., 5.]", "segment_max"
 
 def _array(x: ArrayLike) -> Array:
     x = converted(x)
-    return x if hasattr(x, "aval") else to_array(x)             # pyright: ignore[reportReturnType]
+    return x if isinstance(x, Array) else to_array(x)             # pyright: ignore[reportReturnType]
 
 
 def _check(caller: str, data: ShapedArray, ids: ShapedArray) -> None:

@@ -53,7 +53,7 @@ def _same(dtype: np.dtype) -> np.dtype:
 def to_array_like(caller: str, x: object) -> AnyArray:
     """`x` as an array or a tracer, for functions that return their argument."""
     x = array_like(caller, x)
-    return x if hasattr(x, "aval") else to_array(x)                 # pyright: ignore[reportReturnType]
+    return x if isinstance(x, AnyArray) else to_array(x)                 # pyright: ignore[reportReturnType]
 
 
 def _named(f: Callable[Args, Result], name: str, doc: str) -> Callable[Args, Result]:

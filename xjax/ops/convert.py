@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.array_type import converted
 from xjax.core.errors import bad, warn
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.jaxpr import Literal
 from xjax.core.primitive import LINEAR, ZERO, Primitive
 from xjax.core.staging import StagingTracer
-from xjax.core.types import ShapedArray, Zero, converted, number_of, type_of_numbers, typeof
+from xjax.core.types import ShapedArray, Zero, number_of, type_of_numbers, typeof
 from xjax.ops.checks import ANY, FLOAT, NOT_LINEAR, check_kinds, static_int
 from xjax.ops.makers import unary
 from xjax.ops.shape import move_axis_to_front

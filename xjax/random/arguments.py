@@ -7,7 +7,7 @@ A sampler is a function `f(*static, key, *arrays)`. The public function checks i
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,7 @@ def check_shape(caller: str, shape: ShapeLike) -> tuple[int, ...]:
         shape = (shape,)
     if type(shape) is tuple and all([type(n) is int and n >= 0 for n in shape]):
         return shape
-    if not isinstance(shape, (Sequence, np.ndarray)) or isinstance(shape, str):
+    if isinstance(shape, (str, dict, set)) or not (hasattr(shape, "__iter__") and hasattr(shape, "__len__")):
         raise bad(f"random.{caller}", "`shape` must be a sequence of integers", given={"shape": repr(shape)[:60]},
                   fix="pass a tuple of Python ints.")
     sizes = tuple(static_int(n, "shape", f"random.{caller}") for n in shape)

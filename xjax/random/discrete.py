@@ -10,9 +10,10 @@ import numpy as np
 
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.array_type import converted
 from xjax.core.calls import constrained
 from xjax.core.errors import bad, check_choice
-from xjax.core.types import converted, typeof
+from xjax.core.types import typeof
 from xjax.ops.checks import canonical_axis
 from xjax.ops.shape import move_axis
 from xjax.ops.sort import top_k

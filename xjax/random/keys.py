@@ -14,10 +14,11 @@ import numpy as np
 
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.array_type import converted
 from xjax.core.config import config
 from xjax.core.errors import bad, did_you_mean
 from xjax.core.key_types import KEY_TYPES, KeyKind, KeyType, is_key
-from xjax.core.types import converted, type_of_numbers, typeof
+from xjax.core.types import type_of_numbers, typeof
 from xjax.ops.checks import static_int
 from xjax.random.arguments import check_key, compiled, default_kind, operation, unwrap_keys, wrap_words
 from xjax.random.generators import fold_in_key, generator_of, seed_words, split_key

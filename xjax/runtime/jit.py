@@ -33,7 +33,7 @@ from xjax.core.calls import (
 from xjax.core.config import config, default_device
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad
-from xjax.core.tree import flatten, tree_map, tree_unflatten
+from xjax.core.tree import flatten, skeleton, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.runtime.arrays import donation
 from xjax.runtime.arrays.array import Array, put
@@ -218,7 +218,7 @@ class Jitted(PickledByName):
         donated = [False] * len(consts) + donated
 
         def names() -> list[str]:
-            return _describe_arguments(self._fun, *tree_unflatten(tree, range(len(leaves))), self._static)
+            return _describe_arguments(self._fun, *skeleton(tree), self._static)
 
         if any(donated):
             donation.warn_of_useless(f"jit `{self._name}`", traced.program, donated, names)
@@ -315,7 +315,7 @@ class Jitted(PickledByName):
         if self._shardings is not None:
             fun = self._shardings.constraining_results(fun)
         caller = f"jit `{self._name}`"
-        args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
+        args, kwargs = skeleton(tree)
         names = _describe_arguments(self._fun, args, kwargs, self._static)
         start = time.perf_counter()
         flat = flatten_function(fun, tree, keywords=True, caller=caller)

@@ -125,6 +125,8 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
             try:
                 launcher = launchers.get(key)
             except TypeError:                   # an unhashable static value
+                if type(kwargs.get("where")) is np.ndarray:
+                    return launch(*args, **{**kwargs, "where": to_array(kwargs["where"])})
                 return fun(*args, **kwargs)
             if launcher is None:
                 launcher = launchers[key] = _compile(fun, launch.__name__, operands, args, kwargs)

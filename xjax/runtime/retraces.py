@@ -28,9 +28,9 @@ import numpy as np
 from xjax.core.calls import argument_names, leaf_names
 from xjax.core.config import TRACED, config
 from xjax.core.context import context
-from xjax.core.errors import RetraceWarning, bad, calling_frame, location_text, warn
+from xjax.core.errors import RetraceWarning, advise, bad, calling_frame, location_text
 from xjax.core.staging import StagingTrace
-from xjax.core.tree import PyTreeDef, keystr, tree_differences, tree_unflatten
+from xjax.core.tree import PyTreeDef, keystr, skeleton, tree_differences, tree_unflatten
 from xjax.core.types import ShapedArray
 from xjax.runtime.programs.compile_log import logger
 from xjax.runtime.static_args import StaticArguments
@@ -78,7 +78,7 @@ class Call(NamedTuple):
             return
         is_counted = is_counted and not _is_inside_program()
         if line.add(self, made, is_counted, reason is not None) == MOST and reason is not None:
-            warn(str(self._warning(frame, reason())), RetraceWarning)
+            advise(str(self._warning(frame, reason())), RetraceWarning)
 
     def _reason(self, line: _Line | None, made: Closure | None) -> Callable[[], Reason] | None:
         """A function that explains a repeated trace; None for the first one.
@@ -189,7 +189,7 @@ def _likeness(key: tuple, other: tuple) -> tuple:
 
 
 def _leaf_names(fun: Callable, tree: PyTreeDef, static: StaticArguments) -> list[str]:
-    return leaf_names(fun, *tree_unflatten(tree, range(tree.num_leaves)), static.nums)
+    return leaf_names(fun, *skeleton(tree), static.nums)
 
 
 def _type_text(aval: ShapedArray) -> str:

@@ -22,7 +22,7 @@ from xjax.core.hlo import without_locations
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import with_inner_consts
 from xjax.core.symbolic.dims import is_static
-from xjax.core.tree import PyTreeDef, flatten, tree_mismatch, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, skeleton, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import check_sequence, static_int
 from xjax.runtime import xla
@@ -447,7 +447,7 @@ def _trace(fun: Callable, static_argnums: int | Sequence[int], args: tuple, kwar
     flat = flatten_function(static.put_back(fun, key), tree, keywords=True,
                             caller=f"{caller} of `{function_name(fun)}`")
     avals = argument_types(flat.caller, fun, leaves, tree, static.nums, abstract)
-    names = [f"argument `{n}`" for n in leaf_names(fun, *tree_unflatten(tree, range(len(leaves))), static.nums)]
+    names = [f"argument `{n}`" for n in leaf_names(fun, *skeleton(tree), static.nums)]
     with axes_in_scope(*axes):
         closed, uses = stage_with_refs(flat, avals, flat.caller, names)
     return closed, flat.out_tree, uses

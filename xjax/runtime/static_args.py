@@ -77,7 +77,8 @@ class StaticArguments:
         self._forms: dict[tuple, _Form] = {}
 
     def _complete(self, nums, names, parameters, what):
-        """Positions and names imply each other, through the function's signature."""
+        """Positions imply names, and names positions, through the function's signature, unless both are given."""
+        both_given = nums is not None and names is not None
         nums = _positions(self._caller, f"{what}_argnums", nums)
         names = _names(self._caller, f"{what}_argnames", names)
         if parameters is None:
@@ -90,6 +91,8 @@ class StaticArguments:
                 raise bad(self._caller, f"{what}_argnums names argument {n}, but the function has {count} positional "
                           "parameters", fix=f"use positions from 0 to {count - 1}.", exc=ValueError)
         positive = tuple(sorted({n % count if -count <= n < 0 else n for n in nums}))
+        if both_given:
+            return positive, names
         from_names = {parameters.index(name) for name in names if name in parameters}
         from_nums = {parameters[n] for n in positive if n < count}
         return tuple(sorted({*positive, *from_names})), tuple(sorted({*names, *from_nums}))

@@ -227,7 +227,7 @@ class _Backward:
 
     def __call__(self, residual_tree: ResidualTree, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         caller = self.flat.caller
-        cts = [symbolic(ct) if self.symbolic_zeros else instantiate(ct) for ct in cts]
+        cts = as_arrays([symbolic(ct) if self.symbolic_zeros else instantiate(ct) for ct in cts])
         out = call_rule(caller, self.bwd, residual_tree.unflatten(residuals), tree_unflatten(self.flat.out_tree, cts))
         slots = tree_unflatten(self.in_tree, range(self.in_tree.num_leaves))
         if not isinstance(out, (tuple, list)) or len(out) != len(slots):
