@@ -59,3 +59,16 @@ def test_the_same_verdicts_as_jax():
         ours, theirs = (outcome(eval, call, {"u": lib.test_util, "j": lib, "jnp": lib.numpy, "partial": partial,
                                              "np": np}) for lib in (xjax, jax))
         assert type(ours.error) is type(theirs.error), (call, ours, theirs)
+
+
+def test_the_points_of_jax():
+    jax = real_jax("test_util")
+    points = {xjax: [], jax: []}
+    for lib, seen in points.items():
+        def f(x):
+            if not isinstance(x, lib.core.Tracer):
+                seen.append(np.asarray(x))
+            return lib.numpy.sin(x)
+
+        lib.test_util.check_grads(f, (np.float32([0, 1, 2]),), order=1)
+    np.testing.assert_array_equal(points[xjax], points[jax])
