@@ -111,7 +111,7 @@ def check_vjp(f: Callable, f_vjp: Callable, args: Sequence[Any], atol: Tolerance
 def _direction(tree: PyTree) -> PyTree:
     """Normally distributed numbers with the shapes and dtypes of a tree of arrays, the same in each call.
 
-    They are those of JAX: the rounding of a steep `f`, divided by the step, comes near the tolerances, and a check shall
+    They are those of JAX: the rounding of a steep `f`, divided by the step, comes near the tolerances, and a check must
     have one verdict in both libraries.
     """
     rng = np.random.RandomState(0)
