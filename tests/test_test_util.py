@@ -59,3 +59,21 @@ def test_the_same_verdicts_as_jax():
         ours, theirs = (outcome(eval, call, {"u": lib.test_util, "j": lib, "jnp": lib.numpy, "partial": partial,
                                              "np": np}) for lib in (xjax, jax))
         assert type(ours.error) is type(theirs.error), (call, ours, theirs)
+
+
+def test_the_points_and_cotangents_of_jax():
+    jax = real_jax("test_util")
+    numbers = {xjax: [], jax: []}
+    for lib, seen in numbers.items():
+        def f(x):
+            if not isinstance(x, lib.core.Tracer):
+                seen.append(np.asarray(x))
+            return lib.numpy.sin(x)
+
+        def f_vjp(x):
+            y, back = lib.vjp(lib.numpy.sin, x)
+            return y, lambda ct: seen.append(np.asarray(ct)) or back(ct)
+
+        lib.test_util.check_grads(f, (np.float32([0, 1, 2]),), order=1)
+        lib.test_util.check_vjp(lib.numpy.sin, f_vjp, (np.float32([0, 1, 2]),))
+    np.testing.assert_allclose(numbers[xjax], numbers[jax], rtol=1e-6)

@@ -102,15 +102,19 @@ def check_vjp(f: Callable, f_vjp: Callable, args: Sequence[Any], atol: Tolerance
     args = tuple(args)
     value, back = f_vjp(*args)
     _check_close(value, f(*args), atol, rtol, f"{err_msg} primal".strip())
-    along, ct = _direction(args), _direction(value, seed=1)
+    along, ct = _direction((args, value))
     pulled_back = tree_map(np.conj, back(tree_map(np.conj, ct)))
     _check_close(_projection(along, pulled_back), _projection(_difference(f, args, along, eps), ct), atol, rtol,
                  f"{err_msg} cotangent projection".strip())
 
 
-def _direction(tree: PyTree, seed: int = 0) -> PyTree:
-    """Normally distributed numbers with the shapes and dtypes of a tree of arrays, the same in each call."""
-    rng = np.random.default_rng(seed)
+def _direction(tree: PyTree) -> PyTree:
+    """Normally distributed numbers with the shapes and dtypes of a tree of arrays, the same in each call.
+
+    They are those of JAX: the rounding of a steep `f`, divided by the step, comes near the tolerances, and a check must
+    have one verdict in both libraries.
+    """
+    rng = np.random.RandomState(0)
 
     def like(x: ArrayLike) -> np.ndarray:
         aval = typeof(x)

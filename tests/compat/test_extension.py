@@ -252,6 +252,17 @@ show(jax.random.key_data(k), jax.random.bits(k, (3,)), jax.random.key_data(jax.r
 show(jax.jit(jax.random.bits)(jax.random.fold_in(k, 2)), jax.random.uniform(k, (2,)))
 show(jax.vmap(jax.random.bits)(jax.random.split(k, 3)), jax.random.key_data(jax.random.key(np.int32(4), impl=mine)))
 """,
+    "what libraries recognize": """
+import jax._src.xla_bridge as bridge
+print(type(jax.jit(abs)).__name__, list(bridge._backends))
+jnp.ones(3)
+print(list(bridge._backends))
+for name in ("tpu", "coffee"):
+    try:
+        jax.devices(name)
+    except RuntimeError as error:
+        print("Unknown backend" in str(error))
+""",
     "backends": """
 import jax.extend.backend as jeb
 client = jeb.get_backend()

@@ -132,6 +132,8 @@ MISTAKES = [
     ("-jnp.array(True)", TypeError, "lax.neg", "bool[]", "~x"),
     ("jnp.array(True) - True", TypeError, "lax.sub", "x ^ y"),
     ("x + jnp.ones(2)", TypeError, "incompatible shapes", "(3,)", "(2,)", "x[:, None]"),
+    ("jax.lax.broadcast_shapes((2,), (3,))", ValueError, "Incompatible shapes for broadcasting", "(2,)", "(3,)"),
+    ("jnp.broadcast_shapes((2,), (3,))", ValueError, "Incompatible shapes for broadcasting", "(2,)", "(3,)"),
     ("x @ jnp.ones(2)", TypeError, "contracting dimensions differ", "f32[3]", "f32[2]"),
     ("x @ 2", ValueError, "0-d arguments", "with *"),
     ("bool(x > 0)", ValueError, "more than one element is ambiguous", "x.any()", "& and |"),

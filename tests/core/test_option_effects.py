@@ -281,6 +281,7 @@ def test_what_does_not_leak():
         assert float(f(2.0)) == 5.0                 # ((0 x + x) 1 + x) 2 + x
         y, back = xjax.vjp(lambda x: jnp.sin(x) * x, 2.0)
         assert np.isfinite(back(y)[0])
+        assert xjax.eval_shape(lambda x: {"shifted": x + 1}, 1.0)["shifted"].shape == ()
         assert xjax.vmap(xjax.grad(jnp.sin))(np.zeros(2)).tolist() == [1, 1]
         with pytest.raises(ZeroDivisionError):      # the traceback refers to tracers: not a leak
             xjax.jit(lambda x: x + 1 // 0)(1.0)

@@ -191,7 +191,7 @@ ERRORS = {
     "types": (lambda: lax.cond(True, lambda: 1, lambda: 2.0), TypeError,
               ["`false_fun` and `true_fun` return different types", "i32[]", "f32[]"]),
     "structures": (lambda: lax.cond(True, lambda x: (x, x), lambda x: [x, x], 1.0), TypeError,
-                   ["different structures", "expected a list of 2, got a tuple of 2"]),
+                   ["branch outputs must have the same pytree structure", "expected a list of 2, got a tuple of 2"]),
     "path": (lambda: lax.cond(True, lambda: {"a": 1.0}, lambda: {"a": X}), TypeError,
              ["result['a']", "f32[3]"]),
     "no function": (lambda: lax.cond(True, 1, 2), TypeError, ["`true_fun` must be a function"]),

@@ -95,8 +95,8 @@ GOLDEN = {
 types.
   result['cells'][1].h  false_fun f16[2]   true_fun f32[2]
   fix: return arrays of the same shape and dtype from each function, for example with x.astype(...)."""),
-    "cond, structures": (lambda: lax.cond(True, same, drop, start()), """cond: `false_fun` and `true_fun` return \
-different structures.
+    "cond, structures": (lambda: lax.cond(True, same, drop, start()), """cond: cond branch outputs must have the same \
+pytree structure; `false_fun` and `true_fun` return different structures.
   result of true_fun['cells']  expected a leaf, got a tuple of 2
   fix: return the same containers from each function."""),
     "switch, types": (lambda: lax.switch(1, [same, same, cut], start()), """switch: `branches[0]` and `branches[2]` \

@@ -97,3 +97,17 @@ def test_names_of_jax():
     theirs = importlib.import_module("jax.experimental.hijax")
     assert all(hasattr(theirs, name) or name in ("HiPrimitive", "MutableHiType", "VJPHiPrimitive")
                for name in hijax.__all__)
+
+
+def test_operations_with_names_are_defined_and_refused():
+    class Allocate(hijax.HiPrimitive):
+        pass
+
+    class Allocates:
+        pass
+
+    assert Allocate("allocate").name == "allocate"
+    assert_refused(lambda: Allocate("allocate").bind(1.0), NotImplementedError, "allocate")
+    hijax.control_flow_allowed_effects.add_type(Allocates)
+    assert hijax.control_flow_allowed_effects.contains(Allocates())
+    assert hijax.control_flow_allowed_effects.filter_not_in([Allocates(), "other"]) == ["other"]

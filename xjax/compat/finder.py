@@ -19,6 +19,7 @@ from xjax.compat.modules import JAX, Asked, Proxy, missing, sources_of
 from xjax.core.errors import advise, bad
 from xjax.core.versions import version_numbers
 from xjax.jaxlib_versions import installed as jaxlib_version
+from xjax.runtime.jit import Jitted
 
 
 class Installed(NamedTuple):
@@ -96,6 +97,7 @@ def install_as_jax(version: str | None = None) -> Installed:
             sys.meta_path.insert(0, Finder(version or jaxlib_version))
             advise.is_logged = True
             importlib.import_module(JAX)                # the mark of the installation; see `xjax_is_jax`
+            Jitted.__name__ = Jitted.__qualname__ = "PjitFunction"      # libraries recognize it by the name of its type
         elif version not in (None, finder.version):
             raise bad("install_as_jax", "xjax is already installed as another version of jax",
                       {"version": version, "installed": finder.version},

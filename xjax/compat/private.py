@@ -10,7 +10,7 @@ import contextlib
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -21,7 +21,9 @@ from xjax.core.context import at_root
 from xjax.core.errors import bad
 from xjax.core.jaxpr import SourceInfo
 from xjax.core.tree import PyTreeDef, flatten, is_tree_node, keystr, prefix_differences
+from xjax.runtime.devices import backend
 from xjax.runtime.devices.backend import process_index
+from xjax.runtime.xla import Client
 from xjax.runtime.xla.programs import before_compile
 from xjax.runtime.xla.real_jax import xjax_is_jax
 from xjax.typing import DTypeLike, PyTree
@@ -106,10 +108,23 @@ class _NodeTypes:
         return is_tree_node(kind)
 
 
+class _Started(Mapping):
+    """The clients that run, by platform; empty before the first operation."""
+
+    def __getitem__(self, platform: str) -> Client:
+        return backend.started()[platform]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(backend.started())
+
+    def __len__(self) -> int:
+        return len(backend.started())
+
+
 node_types, global_state = _NodeTypes(), _GlobalState()
 trace_state_clean = at_root
 exclude_paths: list[str] = []
-backends: dict[str, Any] = {}               # as in JAX before its first use
+backends = _Started()
 ifrt_programs = ModuleType("ifrt_programs", "Programs for plugins of Pathways: there are none here.")
 
 

@@ -267,7 +267,7 @@ _SCALARS = {bool: bool_, int: int64, float: float64, complex: complex128}
 def canonicalize_dtype(dtype: DTypeLike, allow_extended: bool = False) -> Any:
     """The dtype that arrays get: 64-bit dtypes become 32-bit unless ``jax_enable_x64`` is on.
 
-    Args: dtype: a dtype, scalar or Python type, name, or an object with a ``dtype``.
+    Args: dtype: a dtype, scalar or Python type, name, or an object with a ``dtype``; None: float, as in NumPy.
     Raises: TypeError if `dtype` is not a dtype, or is an extended dtype without `allow_extended`.
 
     >>> canonicalize_dtype("float64"), canonicalize_dtype(int)
@@ -305,7 +305,7 @@ def _canonical(dtype: DTypeLike, x64: bool, allow_extended: bool) -> Any:
     return plain if x64 else _TO_32.get(plain, plain)
 
 
-_SPELLED: dict[Any, np.dtype] = {t: d for d in ALL for t in (d, d.type, d.name)} | _SCALARS
+_SPELLED: dict[Any, np.dtype] = {t: d for d in ALL for t in (d, d.type, d.name)} | _SCALARS | {None: float64}
 _READY = {True: _SPELLED, False: {t: _TO_32.get(d, d) for t, d in _SPELLED.items()}}
 
 

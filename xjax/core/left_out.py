@@ -74,8 +74,7 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     "xjax.experimental.hijax": {
         "values of hijax types are not traced: register a pytree": (
             "AvalMutableQDD", "AvalQDD", "GradAccum", "NullAccum", "RefAccum", "ValAccum", "bdims_at_front",
-            "control_flow_allowed_effects", "jvp_from_lin", "linearize_from_jvp", "unmap_avals", "vjp_from_jvp",
-            "vjp_from_lin", "vmap_rule"),
+            "jvp_from_lin", "linearize_from_jvp", "unmap_avals", "vjp_from_jvp", "vjp_from_lin", "vmap_rule"),
     },
     "xjax.experimental.jet": {
         _PRESENT: ("jet_fun", "jet_subtrace", "traceable"),

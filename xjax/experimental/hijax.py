@@ -6,7 +6,7 @@ types cannot be traced, differentiated or mapped: register their class as a pytr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from xjax.core.calls import check_callable
@@ -23,7 +23,7 @@ from xjax.typing import ArrayLike
 
 __all__ = ["AbstractRef", "AbstractValue", "HiPrim", "HiPrimitive", "HiPspec", "HiType", "MappingSpec", "MutableHiType",
            "ShapedArray", "TransformedRef", "VJPHiPrimitive", "Zero", "aval_method", "aval_property",
-           "instantiate_zeros", "is_undefined_primal", "register_hitype"]
+           "control_flow_allowed_effects", "instantiate_zeros", "is_undefined_primal", "register_hitype"]
 
 
 class AbstractValue:
@@ -97,7 +97,39 @@ class HiPrim:
 
 
 class HiPrimitive(HiPrim):
-    """The name of `HiPrim` before JAX 0.12, for operations with rules of their own."""
+    """The name of `HiPrim` before JAX 0.12, for operations with rules of their own. Such an operation has a name."""
+
+    def __init__(self, name: str = "") -> None:
+        super().__init__()
+        self.name = name
+
+    def bind(self, *args: object, **params: object) -> Any:
+        """Refused: the rules of such an operation need values of hijax types that are traced."""
+        raise bad(f"hijax.{type(self).__name__}", "operations with rules of their own do not run",
+                  {"operation": self.name}, "use the library's default mode, which has pytrees of arrays.",
+                  NotImplementedError)
+
+
+class _EffectTypes:
+    """Types of effects that a library allows in loops and branches; operations with such effects are refused anyway."""
+
+    def __init__(self) -> None:
+        self._types: set[type] = set()
+
+    def add_type(self, effect_type: type) -> None:
+        """Allow effects of this type."""
+        self._types.add(effect_type)
+
+    def contains(self, effect: object) -> bool:
+        """Whether an effect is of an allowed type."""
+        return isinstance(effect, tuple(self._types))
+
+    def filter_not_in(self, effects: Iterable[object]) -> list[object]:
+        """The effects that are not allowed."""
+        return [effect for effect in effects if not self.contains(effect)]
+
+
+control_flow_allowed_effects = _EffectTypes()
 
 
 class VJPHiPrimitive(HiPrim):

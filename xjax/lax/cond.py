@@ -240,7 +240,8 @@ def _without_forwarded(holder: ClosedJaxpr,
 
 def _check_branches(caller: str, first: str, a: TracedFunction, second: str, b: TracedFunction) -> None:
     if a.out_tree != b.out_tree:
-        raise bad(caller, f"`{first}` and `{second}` return different structures",
+        raise bad(caller, f"{caller} branch outputs must have the same pytree structure; `{first}` and `{second}` "
+                  "return different structures",
                   given=tree_mismatch(f"result of {second}", a.out_tree, b.out_tree),
                   fix="return the same containers from each function.")
     paths = leaf_paths("result", a.out_tree)

@@ -40,7 +40,7 @@ def _broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     aligned = [(1,) * (rank - len(s)) + s for s in shapes]
     sizes = [{n for n in axis if n != 1} for axis in zip(*aligned, strict=True)]
     if any(len(s) > 1 for s in sizes):
-        raise bad("broadcasting", "incompatible shapes",
+        raise bad("lax.broadcast_shapes", "Incompatible shapes for broadcasting",
                   given={f"argument {i}": str(s) for i, s in enumerate(shapes)},
                   fix="sizes must be equal or 1, counted from the last axis; add axes with x[:, None].",
                   exc=ValueError)

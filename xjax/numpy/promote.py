@@ -311,7 +311,7 @@ def _common_shape(caller: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, 
     for axis in zip(*[(1,) * (rank - len(s)) + s for s in shapes], strict=True):
         sizes = {n for n in axis if n != 1}
         if len(sizes) > 1:
-            raise bad(caller, "incompatible shapes for broadcasting",
+            raise bad(caller, "Incompatible shapes for broadcasting",
                       given={f"argument {i}": str(tuple(s)) for i, s in enumerate(shapes)},
                       fix="sizes must be equal or 1, counted from the last axis; insert axes with x[:, None].",
                       exc=ValueError)

@@ -385,6 +385,9 @@ class Jitted(PickledByName):
             cache.clear()
 
 
+PjitFunction = Jitted       # the name of this type in JAX: libraries see it, and pickle finds it
+
+
 class _LauncherWithRefs:
     """The entry in the cache of launchers for a function that uses refs; `call(arrays)` is the whole call."""
 

@@ -509,15 +509,15 @@ def eval_shape(fun: Callable, *args: object, **kwargs: object) -> PyTree:
     """
     if hasattr(fun, "eval_shape"):
         return fun.eval_shape(*args, **kwargs)
-    leaves, tree = [], None
+    structs, tree = [], None                    # None in place of an array: a traced value must not be kept
 
     @functools.wraps(fun)
     def arrays(*args: object, **kwargs: object) -> list[Any]:
-        nonlocal leaves, tree
+        nonlocal structs, tree
         leaves, tree = flatten(fun(*args, **kwargs))
+        structs = [x if isinstance(x, ShapeDtypeStruct) else None for x in leaves]
         return [x for x in leaves if not isinstance(x, ShapeDtypeStruct)]
 
     closed, _, uses = _trace(arrays, (), args, kwargs, "eval_shape")
     computed = iter(_results(closed, uses))
-    return tree_unflatten(tree, [x if isinstance(x, ShapeDtypeStruct) else ShapeDtypeStruct.of(next(computed))
-                                 for x in leaves])
+    return tree_unflatten(tree, [ShapeDtypeStruct.of(next(computed)) if x is None else x for x in structs])

@@ -83,7 +83,7 @@ def attention():
     for i in range(20):
         keys = jax.random.split(jax.random.fold_in(KEY, i), 2)
         g = jax.vmap(jax.grad(loss), (None, 0, 0))(params, x.reshape(2, 4, 4, 48), keys)
-        params = jax.tree.map(lambda p, g: p - 0.01 * g.mean(0), params, g)
+        params = jax.tree.map(lambda p, g: p - 0.001 * g.mean(0), params, g)
         yield loss(params, x, keys[0])
 
 

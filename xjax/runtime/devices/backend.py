@@ -18,6 +18,7 @@ from xjax.runtime.process import cpu_threads, cuda_wheels, local_gpus
 from xjax.runtime.xla import Client, Device
 
 _ALIASES = {"cuda": "gpu"}
+_WORDS = "Unknown backend: "             # of JAX's message; libraries search for them
 
 
 def _start_cpu(**distributed: object) -> Client:
@@ -52,15 +53,15 @@ def client(platform: str | None = None) -> Client:
     Raises: RuntimeError if the platform is unknown, disabled by `jax_platforms`, or absent.
     """
     name = _platforms()[0] if platform is None else _ALIASES.get(platform, platform)
-    started = _state.clients.get(name)
-    if started is not None:
-        return started
+    running = _state.clients.get(name)
+    if running is not None:
+        return running
     if name not in _STARTERS:
         raise _unknown(platform or name, "devices")
     if config.platforms and name not in _platforms():
         raise bad(
             "devices",
-            f"platform {platform!r} is disabled",
+            f"{_WORDS}platform {platform!r} is disabled",
             {"jax_platforms": repr(config.platforms)},
             f"add it: config.update('jax_platforms', '{config.platforms},{platform}').",
             exc=RuntimeError,
@@ -119,7 +120,7 @@ def _unknown(name: str, caller: str) -> Exception:
     known = (*_STARTERS, *_ALIASES)
     return bad(
         caller,
-        f"unknown platform {name!r}",
+        f"{_WORDS if caller == 'devices' else ''}unknown platform {name!r}",
         {"platforms": ", ".join(known)},
         did_you_mean(name, known) or "choose one of these.",
         exc=RuntimeError,
@@ -129,6 +130,11 @@ def _unknown(name: str, caller: str) -> Exception:
 def _here() -> str:
     frame = user_frame()
     return f"{frame[0]}:{frame[1]} in {frame[2]}" if frame else "an unknown place"
+
+
+def started() -> dict[str, Client]:
+    """The clients that have been started, by platform."""
+    return dict(_state.clients)
 
 
 def default_backend() -> str:
@@ -200,8 +206,7 @@ host_ids = alias(process_indices, "host_ids")
 
 def host_device() -> Device:
     """The CPU device of host functions, also if `jax_platforms` excludes CPUs."""
-    started = _state.clients.get("cpu") or _started("cpu")
-    return started.local_devices()[0]
+    return (_state.clients.get("cpu") or _started("cpu")).local_devices()[0]
 
 
 def default_device() -> Device:
