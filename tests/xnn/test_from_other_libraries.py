@@ -15,7 +15,7 @@ import pytest
 PAGE = Path(__file__).resolve().parents[2] / "docs/from_other_libraries.md"
 LIBRARIES = {"Flax": "flax", "Haiku": "haiku", "Equinox": "equinox", "PyTorch": "torch", "Here": "xnn"}
 # Libraries of one section, whose programs run in processes of their own: Objax replaces functions of JAX.
-OLD_SECTION, OLD = "Objax, Elegy, Trax", {"Objax": "objax", "Elegy": "elegy", "Trax": "trax"}
+OLD_SECTION, OLD = "Objax, Elegy, Trax", {"Objax": ["objax"], "Elegy": ["elegy"], "Trax": ["trax", "tensorflow"]}
 
 
 class Program(NamedTuple):
@@ -55,7 +55,7 @@ def test_program_prints_what_it_shows(program):
 def test_program_of_an_old_library_prints_what_it_shows(program, prefix, tmp_path):
     if program.library == "Elegy":
         pytest.skip("Elegy needs numpy.lib.arraysetops, which NumPy 2 does not have")
-    for package in [OLD[program.library], *([] if prefix else ["jax"])]:
+    for package in [*OLD[program.library], *([] if prefix else ["jax"])]:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     path = tmp_path / "program.py"
