@@ -347,6 +347,14 @@ f(1.0, b=2), f(1.0, 2)
 with jax.checking_leaks():
     show(jax.eval_shape(lambda x: jnp.sin(x), 1.0).shape)
 """,
+    "products of two formats of 8 bits": """
+x = jnp.asarray([[1.0, 2, 3], [4, 5, 6]], jnp.float8_e5m2)
+y = jnp.asarray([[1.0, 2], [3, 4], [0.5, 6]], jnp.float8_e4m3fn)
+for dtype in (jnp.float32, jnp.bfloat16):
+    f = lambda x, y: jax.lax.dot_general(x, y, (((1,), (0,)), ((), ())), preferred_element_type=dtype)
+    show(f(x, y), jax.jit(f)(x, y), jax.vmap(f)(x[None], y[None]), f(x, y).dtype)
+show(jax.jit(lambda x: jax.lax.transpose(x, tuple(np.argsort([1, 0]))))(jnp.ones((2, 3))).shape)
+""",
     "errors of prefixes": """
 from jax._src.tree_util import prefix_errors
 (error,) = prefix_errors({"x": 1, "y": [2]}, {"x": [1], "y": 2})

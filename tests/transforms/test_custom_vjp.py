@@ -96,6 +96,9 @@ def test_the_cotangent_is_an_array():
     f.defvjp(lambda x: (f(x), x), lambda x, ct: kinds.append((isinstance(ct, xjax.Array), ct.shape)) or (ct,))
     assert float(xjax.grad(f)(2.0)) == float(xjax.jit(xjax.grad(f))(2.0)) == 1.0
     assert kinds == [(True, ())] * 2
+    g = custom_vjp(lambda x: (lax.sin(x), 3))           # the cotangent of an integer is NumPy's, of dtype float0
+    g.defvjp(lambda x: (g(x), x), lambda x, cts: kinds.append(cts[1].dtype) or (cts[0],))
+    assert float(xjax.grad(lambda x: g(x)[0])(2.0)) == 1.0 and kinds[2:] == [xjax.float0]
 
 
 def test_python_control_flow_in_an_eager_rule():

@@ -31,8 +31,7 @@ def operand_types(b: Builder, lhs: Value, rhs: Value, out: np.dtype) -> tuple[Va
 
     XLA sums in the type of the result, which may be wider if it is of the operands' kind; other types are converted.
     """
-    same = lhs.aval.dtype == rhs.aval.dtype
-    common = lhs.aval.dtype if same else promote_by_default(lhs.aval.dtype, rhs.aval.dtype)
+    common = _common(lhs.aval.dtype, rhs.aval.dtype)
     dtype = out
     if kind_of(out) != kind_of(common):
         if _KIND_ORDER.index(kind_of(out)) > _KIND_ORDER.index(kind_of(common)):
@@ -41,6 +40,14 @@ def operand_types(b: Builder, lhs: Value, rhs: Value, out: np.dtype) -> tuple[Va
     elif dtypes.itemsize_bits(out) < dtypes.itemsize_bits(common):
         dtype = common
     return b.convert(lhs, common), b.convert(rhs, common), dtype
+
+
+def _common(lhs: np.dtype, rhs: np.dtype) -> np.dtype:
+    """The dtype of both operands. Two different floats of 8 bits, as in training in 8 bits, have none: float32."""
+    if lhs == rhs:
+        return lhs
+    narrow = [dtypes.is_float(x) and dtypes.itemsize_bits(x) <= 8 for x in (lhs, rhs)]
+    return np.dtype(np.float32) if all(narrow) else promote_by_default(lhs, rhs)
 
 
 class Product(NamedTuple):

@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from xjax.core import dtypes
 from xjax.core.calls import constrained
 from xjax.core.config import config
@@ -229,7 +231,7 @@ squeeze_p = Primitive("squeeze", type_rule=_squeeze_type, lower=_squeeze_lower,
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """`operand` with its axes in a new order: result axis i is operand axis `permutation[i]`."""
-    permutation = tuple(permutation)
+    permutation = tuple([int(a) if isinstance(a, np.integer) else a for a in permutation])
     if permutation == tuple(range(typeof(operand).ndim)) and isinstance(operand, Array):
         return operand
     return transpose_p.bind(operand, permutation=permutation)

@@ -196,7 +196,7 @@ def call_rule(caller: str, rule: Callable, *args: object) -> Any:
 
 def as_arrays(xs: Sequence[Any]) -> list[Any]:
     """The arguments of a rule of a staged call, which are arrays in JAX: programs have numbers too."""
-    return [x if hasattr(x, "aval") else copy_p.bind(x) for x in xs]
+    return [x if hasattr(x, "aval") or getattr(x, "dtype", None) == dtypes.float0 else copy_p.bind(x) for x in xs]
 
 
 def open_axis(axis: BatchAxis) -> BatchAxis:
