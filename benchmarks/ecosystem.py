@@ -9,7 +9,7 @@
 on the real JAX, and how many of these pass on xjax. `programs` measures the time to the first step of the programs in
 tests/compat/programs. `eager` measures 1,000 operations in the mix that is usual in libraries.
 `recipes` measures a short training run with xjax as jax, where optax and orbax use xjax, and with the real JAX, which
-they load beside xjax.
+they load in addition to xjax.
 """
 
 from __future__ import annotations
