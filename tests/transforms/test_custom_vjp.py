@@ -303,3 +303,29 @@ ERRORS = {
 @pytest.mark.parametrize("case", ERRORS)
 def test_errors(case):
     assert_refused(*ERRORS[case])
+
+
+def test_bwd_runs_where_no_cotangent_reaches_results_that_are_used():
+    """As in JAX: a rule can return new statistics as cotangents of its arguments. Flax's 8-bit products do."""
+    @xjax.custom_vjp
+    def scaled(x, s):
+        return x * s
+
+    scaled.defvjp(lambda x, s: (x * s, s), lambda s, ct: (ct * s, s + 41))
+
+    @xjax.custom_vjp
+    def passed(x, y):
+        return x + y
+
+    passed.defvjp(lambda x, y: (x + y, None), lambda _, ct: (ct, None))
+
+    def used(x, s):
+        return passed(x, scaled(x, s))
+
+    def unused(x, s):
+        return x + xjax.lax.stop_gradient(scaled(x, s))
+
+    for f, want in ((used, 42), (unused, 0)):
+        for g in (xjax.grad(f, (0, 1)), xjax.jit(xjax.grad(f, (0, 1))), xjax.grad(xjax.jit(f), (0, 1))):
+            assert g(3.0, 1.0) == (1, want)
+        assert xjax.vmap(xjax.grad(f, 1))(np.ones(2, np.float32), np.ones(2, np.float32)).tolist() == [want, want]

@@ -102,7 +102,7 @@ class Primitive:
 
     __slots__ = ("name", "multiple_results", "type_rule", "lower", "lower_on", "jvp", "transpose", "batch",
                  "linearize", "evaluate", "stage", "split", "prune", "save", "effects", "axis_param", "calls", "vary",
-                 "cacheable", "fused_with_caller", "fusible", "_types")
+                 "cacheable", "fused_with_caller", "fusible", "transposes_zeros", "_types")
 
     # Attributes that libraries of JAX read or set.
     call_primitive = map_primitive = False
@@ -116,7 +116,7 @@ class Primitive:
                  effects: Callable[..., Effects] | None = None,
                  axis_param: str | None = None, calls: Calls | None = None,
                  vary: Callable | None = vary_together, cacheable: bool = True,
-                 fused_with_caller: bool = True, fusible: bool = False):
+                 fused_with_caller: bool = True, fusible: bool = False, transposes_zeros: bool = False):
         self.name = name
         self.multiple_results = multiple_results
         self.type_rule, self.lower = type_rule, lower
@@ -132,6 +132,7 @@ class Primitive:
         self.cacheable = cacheable          # False: parameters hold programs or functions; no cache keeps them alive
         self.fused_with_caller = fused_with_caller      # False: on CPUs, XLA does not inline programs with it
         self.fusible = fusible              # XLA fuses it into the loops that use its result
+        self.transposes_zeros = transposes_zeros    # its transpose may return cotangents where it gets only zeros
         self._types: dict[tuple, Any] = {}
         for rule in RULES:
             if isinstance(missing := getattr(self, rule), Missing):         # one object may serve several primitives

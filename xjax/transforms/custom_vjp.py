@@ -391,4 +391,4 @@ def _lin_transpose(cts, *args, name, bwd, residual_tree, active, out_avals):
 
 custom_lin_p = Primitive("custom_lin", type_rule=_lin_type, lower=_FORWARD_MODE, jvp=_FORWARD_MODE,
                          batch=_FORWARD_MODE, transpose=_lin_transpose, evaluate=_lin_evaluate, multiple_results=True,
-                         vary=None, cacheable=False)
+                         vary=None, cacheable=False, transposes_zeros=True)

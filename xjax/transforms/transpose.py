@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xjax.core.context import context
-from xjax.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, program_cache
+from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, program_cache
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import LinearInput, Zero, with_zeros
 from xjax.ops.makers import accumulate_p
@@ -29,6 +29,7 @@ def backward(jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Any], cts: Se
         else:
             env[v] = x
     eqns = _linear_equations(jaxpr, env, linear)
+    of_zeros = _transposed_from_zeros(jaxpr, eqns) if any(e.primitive.transposes_zeros for e in eqns) else ()
 
     ct_of: dict[Var, Any] = {}
 
@@ -43,7 +44,7 @@ def backward(jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Any], cts: Se
     try:
         for eqn in reversed(eqns):
             outs = [ct_of.pop(v, None) for v in eqn.outvars]
-            if all(ct is None for ct in outs):
+            if all(ct is None for ct in outs) and eqn not in of_zeros:
                 continue
             context.source = eqn.source             # backward operations get the position of their forward operation
             args = [v.val if type(v) is Literal else env[v] if v not in linear else LinearInput(v.aval)
@@ -75,6 +76,17 @@ def _linear_equations(jaxpr: Jaxpr, env: dict[Var, Any], linear: set[Var]) -> li
         out = eqn.primitive.bind(*[v.val if type(v) is Literal else env[v] for v in eqn.invars], **eqn.params)
         env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
     return linear_eqns
+
+
+def _transposed_from_zeros(jaxpr: Jaxpr, eqns: Sequence[Eqn]) -> set[Eqn]:
+    """The equations to transpose even if no cotangent reaches them: those whose results are used, as in JAX."""
+    used, result = set(jaxpr.outvars), set()
+    for eqn in reversed(eqns):
+        if not used.isdisjoint(eqn.outvars):
+            used.update(eqn.invars)
+            if eqn.primitive.transposes_zeros:
+                result.add(eqn)
+    return result
 
 
 @program_cache
