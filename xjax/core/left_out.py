@@ -202,6 +202,8 @@ DIFFERENCES: dict[str, str] = {
         "samplers have no bias.",
     "`random.poisson` where rounding decides whether a number of a rate from 10 on is drawn again": "JAX's algorithm "
         "and bits, but a more exact `lgamma`: this number and others of its array may be other draws than JAX's.",
+    "`numpy.power` of integers, with a negative number in a known exponent": "a TypeError, as in NumPy; JAX returns "
+        "integers.",
     "`numpy.top_k(x, k, mode=\"smallest\")` of NaN": "NaN counts as the largest, whatever its sign bit.",
     "derivatives of `erf` and `erfc`": "one exponential of -x²; JAX 0.12 corrects it for the rounding of x², which "
         "matters where the derivative is below 1e-6.",
