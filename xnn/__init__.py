@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from xnn.public import public_names
 
 if TYPE_CHECKING:
+    from xnn import kernels as kernels
     from xnn import models as models
     from xnn import optim as optim
     from xnn import optimizers as optimizers
@@ -21,5 +22,5 @@ if TYPE_CHECKING:
 
 # Loaded without xnn.api: few programs use all of the first ones, and modules that xnn.api loads use the others.
 public_names(__name__, others="xnn.api", modules=(
-    "models", "optim", "optimizers", "pretrained", "stax",
+    "kernels", "models", "optim", "optimizers", "pretrained", "stax",
     "graph", "layers", "losses", "metrics", "params", "rng", "sparse"))

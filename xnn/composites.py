@@ -14,6 +14,8 @@ import xjax
 from xjax.errors import api_boundary, bad, did_you_mean
 from xjax.typing import Params, PRNGKey, PyTree
 from xnn.checks import check_entries
+from xnn.covariance.evaluation import kernel_after
+from xnn.covariance.kernel import Kernel, NeedsPairs, Pair, of_points
 from xnn.inputs import Input, bind, is_slot, joined
 from xnn.layer import CacheFns, Layer, LayerLike, Parts, StateFns, as_layer, call_text, init_types, note_path
 from xnn.rng import Rng, fold_in
@@ -122,6 +124,11 @@ def combine(name: str, children: Mapping[Any, LayerLike], walk: Callable, forwar
         y, _ = run(params, memory, x, values, {"rng": None, "train": False})
         return y, pack([memory.entries[key] for key in keys])
 
+    @of_points
+    def kernel_rule(x, **values):
+        defaults = {one.name: Pair(one.default, one.default) for one in inputs if not one.is_required}
+        return forward(KernelCalls(name, children, {**defaults, **values}), x, {**defaults, **values})
+
     has_state = any(child.state for child in children.values())
     has_cache = any(child.cache for child in children.values())
     sizes = dict.fromkeys([*sized_by, *(key for child in children.values() for key in child.sized_by)])
@@ -129,7 +136,7 @@ def combine(name: str, children: Mapping[Any, LayerLike], walk: Callable, forwar
                  StateFns(init_state, apply_with_state) if has_state else None,
                  CacheFns(init_cache, apply_with_cache) if has_cache else None,
                  Parts(children, walk, rebuild), sized_by=tuple(sizes),
-                 positionwise=all(child.positionwise for child in children.values()))
+                 positionwise=all(child.positionwise for child in children.values()), kernel_rule=kernel_rule)
 
 
 def _inputs_of_composite(name: str, children: Mapping[Any, Layer], own: tuple[Input, ...] | None,
@@ -244,6 +251,35 @@ class Calls:
         rng = fold_in(self.rng, list(self.children).index(key))
         count, self.counts[key] = self.counts[key], self.counts[key] + 1
         return fold_in(rng, count) if count else rng
+
+
+class KernelCalls:
+    """The children of a composite during one computation of a kernel: ``calls(key, kernel)`` maps it by a child.
+
+    Raises: ValueError for a second call of a child with random weights, whose values are not independent.
+    """
+
+    rng, train = None, False
+
+    def __init__(self, name: str, children: Mapping[Any, Layer], values: Mapping[str, Any]) -> None:
+        self.name, self.children, self.values = name, children, values
+        self.called: set[Any] = set()
+
+    def __call__(self, key: object, x: Any, /, **named: Any) -> Any:
+        child, path = self.children[key], place(self.name, key)
+        try:
+            result = kernel_after(child, x, {**self.values, **named})
+            before = x.weights if isinstance(x, Kernel) else frozenset()
+            if key in self.called and isinstance(result, Kernel) and result.weights != before:
+                raise bad(path, "the layer is called twice, so that two values share its weights and are not "
+                          "independent", {"layer": call_text(child)}, "use a layer of its own for each call.",
+                          ValueError)
+            self.called.add(key)
+            return result
+        except Exception as err:
+            if not isinstance(err, NeedsPairs):
+                err.add_note(f"in {path} -> {child.name} (kernel)")
+            raise
 
 
 def only(entries: list[PyTree]) -> PyTree:

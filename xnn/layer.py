@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, ParamSpec, Protocol
 import xjax
 from xjax import random
 from xjax.errors import api_boundary, bad, did_you_mean
-from xjax.typing import DTypeLike, Params, PRNGKey, PyTree
+from xjax.typing import ArrayLike, DTypeLike, Params, PRNGKey, PyTree
 from xjax.typing import Shape as Shape
 from xnn.checks import type_text
+from xnn.covariance.evaluation import kernel_after, kernel_on_arrays
+from xnn.covariance.kernel import Kernel, Parameterization, Rule
 from xnn.inputs import Input, bind, inputs_of, is_slot, named_inputs, shape_of
 from xnn.rng import Rng
 
@@ -121,6 +123,8 @@ class Layer(_Pair):
       version: version of the parameter format. A layer whose format changes raises it by 1 and converts old parameters
         by `upgrade`, ``(params, version) -> params``: see `xnn.params.upgrade`.
       has_own_precision: whether `with_precision` made the layer.
+      kernel_rule: ``(kernel, **extra) -> kernel``: how the kernel of an infinitely wide network passes through the
+        layer, see `xnn.covariance`; None for a layer without one. The value of an extra input is a pair, for x1 and x2.
     """
 
     init: InitFn
@@ -137,7 +141,9 @@ class Layer(_Pair):
     version: int = 1
     upgrade: Callable[[Params, int], Params] | None = None
     has_own_precision: bool = False
+    kernel_rule: Rule | None = None
     _shapes: dict[tuple, tuple[PyTree, Params]] = field(default_factory=dict, init=False)
+    _kernels: dict[Any, Any] = field(default_factory=dict, init=False)
 
     if TYPE_CHECKING:       # the arguments of the constructor, which are of other types than the attributes
 
@@ -149,7 +155,7 @@ class Layer(_Pair):
                      parts: Parts | None = None, computes_in: DTypeLike | None = None, positionwise: bool = False,
                      sized_by: Sequence[str] | None = None, version: int = 1,
                      upgrade: Callable[[Params, int], Params] | None = None,
-                     has_own_precision: bool = False) -> None: ...
+                     has_own_precision: bool = False, kernel_rule: Rule | None = None) -> None: ...
 
     def __post_init__(self) -> None:
         apply: Callable[..., PyTree] | None = self.apply
@@ -203,6 +209,40 @@ class Layer(_Pair):
     def layers(self) -> Layers:
         """The children by position, slice or path: ``model.layers[2]``, ``model.layers["encoder/0"]``."""
         return Layers(self)
+
+    # -- kernel ---------------------------------------------------------------------------------------------------
+
+    @api_boundary
+    def kernel(self, x1: Any, x2: ArrayLike | None = None, *, get: str | Sequence[str] | None = ("nngp", "ntk"),
+               parameterization: Parameterization = "standard", train: bool = False, **inputs: Any) -> Any:
+        """The kernels of this model in the limit of infinite width: the NNGP kernel and the neural tangent kernel.
+
+        The NNGP kernel is the covariance of an output over random initial parameters (Lee et al., 2018). The NTK is the
+        inner product of the gradients of an output in all parameters, with which gradient descent changes the outputs
+        of a wide network (Jacot et al., 2018). The variances of the weights are those of the layers' initializers.
+
+        Args:
+          x1: inputs [n1, *positions, features], or a `Kernel`, which is mapped by the layer.
+          x2: inputs [n2, *positions, features]; None: x1.
+          get: "nngp" or "ntk" for one array, a sequence of them for several, None for the whole `Kernel`.
+          parameterization: "standard": the weights are trained as they are, so that the NTK is that of this model with
+            its numbers of features; "ntk": each weight is a trained number of variance 1 times its standard deviation.
+          train: whether random layers such as Dropout are active.
+          inputs: extra inputs of the model by name, with x2 as a pair ``(value for x1, value for x2)``.
+        Returns: arrays [n1, n2], followed by the positions of x1 and of x2 if the output has positions. `Kernels` has
+          the fields nngp and ntk.
+        Raises: TypeError for a layer without a kernel, ValueError for layers whose values are not Gaussian where a
+          nonlinear layer needs it, or that use one set of weights twice.
+
+        >>> from xnn import Dense, Relu, serial
+        >>> model = serial(Dense(512), Relu, Dense(1))
+        >>> nngp, ntk = model.kernel(xjax.numpy.eye(3), parameterization="ntk")
+        >>> nngp.shape
+        (3, 3)
+        """
+        if isinstance(x1, Kernel):
+            return kernel_after(self, x1, inputs)
+        return kernel_on_arrays(self, x1, x2, get, parameterization, train, inputs)
 
     # -- state ----------------------------------------------------------------------------------------------------
 

@@ -48,8 +48,13 @@ def shared(slot: str, layer: Layer) -> Layer:
     def walk(visit, in_shape, shapes):
         return visit(None, in_shape)
 
+    def kernel_rule(kernel, **values):
+        raise bad("shared.kernel", "the values of layers that share weights are not independent", {"slot": slot},
+                  "use layers with weights of their own, or the kernel of the finite network: "
+                  "xnn.kernels.empirical_ntk.", ValueError)
+
     return Layer(init, apply, f"shared {slot!r}", (*child.inputs, own), sized_by=child.sized_by,
-                 positionwise=child.positionwise,
+                 positionwise=child.positionwise, kernel_rule=kernel_rule,
                  parts=Parts({None: child}, walk, lambda some: shared(slot, some[None])))
 
 

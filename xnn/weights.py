@@ -56,7 +56,7 @@ def weight_norm(layer: Layer, weights: Pattern = "**/w", *, axis: int | None = -
     def around(call, params, x, *extra, **named):
         return noting("weight_norm", child, x, lambda: call(inner(params), x, *extra, **named))
 
-    return wrapped(child, around, init=init, name="weight_norm", settings={},
+    return wrapped(child, around, init=init, name="weight_norm", kernel_rule=None, settings={},
                    parts=_wrapper_of(child, lambda some: weight_norm(some[None], weights, axis=axis)))
 
 
@@ -129,7 +129,7 @@ def spectral_norm(layer: Layer, weights: Pattern = "**/w", *, steps: int = 1, ep
             divided(params, state, False)[0], cache, x, *extra, state=state["layer"], **named))
 
     return dataclasses.replace(
-        child, init=init, apply=None, name="spectral_norm", settings={},
+        child, init=init, apply=None, name="spectral_norm", settings={}, kernel_rule=None,
         state=StateFns(init_state, apply_with_state),
         cache=child.cache and CacheFns(child.init_cache, apply_with_cache),
         parts=_wrapper_of(child, lambda some: spectral_norm(some[None], weights, steps=steps, epsilon=epsilon)))

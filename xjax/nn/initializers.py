@@ -33,7 +33,11 @@ Axes = int | Sequence[int]
 
 @runtime_checkable
 class Initializer(Protocol):
-    """A function that makes the initial value of a weight."""
+    """A function that makes the initial value of a weight.
+
+    The initializers of this module whose entries have mean 0 have a second function, `variance`: ``(shape) -> variance
+    of an entry``. `xnn` computes kernels of infinitely wide networks from it.
+    """
 
     def __call__(self, key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None,
                  out_sharding: object = None) -> Array:
@@ -48,6 +52,12 @@ def _float(dtype: DTypeLike | None) -> np.dtype:
     return dtypes.canonicalize_dtype(float) if dtype is None else dtypes.user_dtype(dtype, "nn.initializers")
 
 
+def _centered(init: Initializer, variance: Callable[[Sequence[int]], ArrayLike]) -> Initializer:
+    """The initializer, whose entries have mean 0, with the variance of an entry as a function of the shape."""
+    init.variance = variance                                        # type: ignore[attr-defined]
+    return init
+
+
 # -- constants ----------------------------------------------------------------------------------------------------
 
 def zeros(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: object = None) -> Array:
@@ -55,6 +65,9 @@ def zeros(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None, ou
     if out_sharding is not None:
         return constrained("nn.initializers.zeros", zeros(key, shape, dtype), out_sharding)
     return jnp.zeros(shape, _float(dtype))
+
+
+_centered(zeros, lambda shape: 0.0)
 
 
 def ones(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: object = None) -> Array:
@@ -101,7 +114,7 @@ def normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initiali
         dtype = _float(dtype)
         return _scaled_normal(key, shape, dtype, jnp.asarray(stddev, dtype))
 
-    return init
+    return _centered(init, lambda shape: stddev * stddev)
 
 
 def _scaled_normal(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike, scale: Array) -> Array:
@@ -119,7 +132,16 @@ def truncated_normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None, l
     def draw(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike) -> Array:
         return random.truncated_normal(key, lower, upper, shape, dtype)
 
-    return _scaled(draw, stddev, dtype)
+    init = _scaled(draw, stddev, dtype)
+    if isinstance(upper, int | float) and lower == -upper:
+        _centered(init, lambda shape: _truncated_variance(upper) * stddev * stddev)
+    return init
+
+
+def _truncated_variance(bound: float) -> float:
+    """The variance of a standard normal number that is restricted to [-bound, bound]."""
+    density = math.exp(-bound * bound / 2) / math.sqrt(2 * math.pi)
+    return 1 - 2 * bound * density / math.erf(bound / math.sqrt(2))
 
 
 # -- by the number of inputs and outputs ----------------------------------------------------------------------------
@@ -147,7 +169,7 @@ def variance_scaling(scale: ArrayLike, mode: str, distribution: str, in_axis: Ax
         n = _FANS[mode](*_fans(shape, in_axis, out_axis, batch_axis))
         return _DRAWS[distribution](key, shape, dtype, jnp.asarray(scale / n, dtype))
 
-    return init
+    return _centered(init, lambda shape: scale / _FANS[mode](*_fans(tuple(shape), in_axis, out_axis, batch_axis)))
 
 
 def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
@@ -261,7 +283,11 @@ def orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike |
         matrix = random.orthogonal(key, math.prod(rest), (), dtype, columns).reshape(*rest, columns)
         return jnp.asarray(scale, dtype) * jnp.moveaxis(matrix, -1, column_axis)
 
-    return init
+    def variance(shape):
+        columns = shape[column_axis]
+        return scale * scale / max(columns, math.prod(shape) // columns)
+
+    return _centered(init, variance)
 
 
 def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Initializer:

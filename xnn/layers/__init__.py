@@ -2,30 +2,41 @@
 
 from xnn.layers.activations import (
     GLU,
+    ABRelu,
+    Abs,
     Celu,
+    Cos,
     Elu,
+    Erf,
     ExactGelu,
     Exp,
+    Gaussian,
     GeGLU,
     Gelu,
     HardShrink,
     HardSigmoid,
     HardSwish,
     HardTanh,
+    Hermite,
     LeakyRelu,
     LogSigmoid,
     LogSoftmax,
     Maxout,
     Mish,
+    Monomial,
+    Polynomial,
     PReLU,
     QuickGelu,
+    RectifiedMonomial,
     ReGLU,
     Relu,
     Relu6,
     RReLU,
     Selu,
     Sigmoid,
+    Sign,
     Silu,
+    Sin,
     Softmax,
     Softmin,
     Softplus,
@@ -49,7 +60,7 @@ from xnn.layers.dropout import AlphaDropout, Dropout, StochasticDepth
 from xnn.layers.elementwise import elementwise
 from xnn.layers.embed import Attend, Embedding
 from xnn.layers.experts import MixtureOfExperts
-from xnn.layers.fan import FanInConcat, FanInSum, FanOut
+from xnn.layers.fan import FanInConcat, FanInProd, FanInSum, FanOut
 from xnn.layers.linear import Bias, Bilinear, DenseGeneral, Einsum, LayerScale, Scale
 from xnn.layers.noise import GaussianDropout, GaussianNoise
 from xnn.layers.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
@@ -75,19 +86,20 @@ from xnn.public import public_names
 from xnn.scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongScaling, YarnScaling
 
 __all__ = [
-    "GLU", "GRU", "LSTM", "RNN", "ALiBi", "AdaLN", "AdaLNZero", "AdaptiveAvgPool", "AdaptiveMaxPool", "AlphaDropout",
-    "Attend", "AvgPool", "BatchNorm", "Bias", "Bilinear", "Celu", "ContextAttention", "Conv", "ConvLSTMCell",
-    "ConvLocal", "ConvTranspose", "CrossAttention", "DecoderBlock", "Dense", "DenseGeneral", "DepthwiseConv",
-    "DotProductAttention", "Dropout", "DynamicScaling", "Einsum", "Elu", "Embedding", "EncoderBlock", "ExactGelu",
-    "Exp", "FanInConcat", "FanInSum", "FanOut", "FeedForward", "FiLM", "Flatten", "FourierFeatures", "GRUCell",
-    "GaussianDropout", "GaussianNoise", "GeGLU", "Gelu", "GlobalAvgPool", "GlobalMaxPool", "GlobalSumPool",
-    "GroupNorm", "HardShrink", "HardSigmoid", "HardSwish", "HardTanh", "Identity", "InstanceNorm", "LSTMCell",
-    "LabelEmbedding", "LayerNorm", "LayerScale", "LeakyRelu", "LearnedPositions", "LinearScaling", "Llama3Scaling",
-    "LogSigmoid", "LogSoftmax", "LongScaling", "MaxPool", "Maxout", "Mish", "MixtureOfExperts", "MultiHeadAttention",
-    "PReLU", "Pad", "PixelShuffle", "PixelUnshuffle", "QuickGelu", "RMSNorm", "RNNCell", "RReLU", "ReGLU",
-    "RelativeBias", "Relu", "Relu6", "Reshape", "Rotary", "Scale", "Selu", "Sigmoid", "Silu", "SinusoidalFeatures",
-    "SinusoidalPositions", "SoftShrink", "SoftSign", "Softmax", "Softmin", "Softplus", "SparsePlus", "SparseSigmoid",
-    "Squareplus", "SqueezeExcite", "StochasticDepth", "SumPool", "SwiGLU", "Tanh", "TanhShrink", "Threshold",
-    "Upsample", "YarnScaling", "bidirectional", "elementwise", "scan_over_time"]
+    "ABRelu", "ALiBi", "Abs", "AdaLN", "AdaLNZero", "AdaptiveAvgPool", "AdaptiveMaxPool", "AlphaDropout", "Attend",
+    "AvgPool", "BatchNorm", "Bias", "Bilinear", "Celu", "ContextAttention", "Conv", "ConvLSTMCell", "ConvLocal",
+    "ConvTranspose", "Cos", "CrossAttention", "DecoderBlock", "Dense", "DenseGeneral", "DepthwiseConv",
+    "DotProductAttention", "Dropout", "DynamicScaling", "Einsum", "Elu", "Embedding", "EncoderBlock", "Erf",
+    "ExactGelu", "Exp", "FanInConcat", "FanInProd", "FanInSum", "FanOut", "FeedForward", "FiLM", "Flatten",
+    "FourierFeatures", "GLU", "GRU", "GRUCell", "Gaussian", "GaussianDropout", "GaussianNoise", "GeGLU", "Gelu",
+    "GlobalAvgPool", "GlobalMaxPool", "GlobalSumPool", "GroupNorm", "HardShrink", "HardSigmoid", "HardSwish",
+    "HardTanh", "Hermite", "Identity", "InstanceNorm", "LSTM", "LSTMCell", "LabelEmbedding", "LayerNorm",
+    "LayerScale", "LeakyRelu", "LearnedPositions", "LinearScaling", "Llama3Scaling", "LogSigmoid", "LogSoftmax",
+    "LongScaling", "MaxPool", "Maxout", "Mish", "MixtureOfExperts", "Monomial", "MultiHeadAttention", "PReLU", "Pad",
+    "PixelShuffle", "PixelUnshuffle", "Polynomial", "QuickGelu", "RMSNorm", "RNN", "RNNCell", "RReLU", "ReGLU",
+    "RectifiedMonomial", "RelativeBias", "Relu", "Relu6", "Reshape", "Rotary", "Scale", "Selu", "Sigmoid", "Sign",
+    "Silu", "Sin", "SinusoidalFeatures", "SinusoidalPositions", "SoftShrink", "SoftSign", "Softmax", "Softmin",
+    "Softplus", "SparsePlus", "SparseSigmoid", "Squareplus", "SqueezeExcite", "StochasticDepth", "SumPool", "SwiGLU",
+    "Tanh", "TanhShrink", "Threshold", "Upsample", "YarnScaling", "bidirectional", "elementwise", "scan_over_time"]
 
 public_names(__name__)

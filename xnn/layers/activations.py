@@ -4,15 +4,19 @@ The activations of the table are layers, not constructors: ``serial(Dense(32), R
 of a function, make a new layer: ``Steep = elementwise(nn.leaky_relu, negative_slope=0.2)``.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from numpy.polynomial import hermite_e
+
 import xjax.numpy as jnp
-from xjax import nn
+from xjax import lax, nn
 from xjax.errors import bad
 from xjax.typing import Array
 from xnn import rng as rng_lib
 from xnn.checks import check_float, check_params, check_shape
+from xnn.covariance import elementwise as moments
 from xnn.layer import Layer, recorded, shape_kept
 from xnn.layers.elementwise import elementwise, stateless
 
@@ -21,14 +25,15 @@ def _soft_shrink(x: Array, threshold: float = 0.5) -> Array:
     return jnp.where(jnp.abs(x) > threshold, x - jnp.sign(x) * threshold, 0)
 
 
-Relu = elementwise(nn.relu, "Relu")
+Relu = elementwise(nn.relu, "Relu", moments=moments.half_linear(0.0, 1.0))
 Relu6 = elementwise(nn.relu6, "Relu6")
-LeakyRelu = elementwise(nn.leaky_relu, "LeakyRelu")
+LeakyRelu = elementwise(nn.leaky_relu, "LeakyRelu", moments=moments.half_linear(0.01, 1.0))
 Elu = elementwise(nn.elu, "Elu")
 Celu = elementwise(nn.celu, "Celu")
 Selu = elementwise(nn.selu, "Selu")
 Gelu = elementwise(nn.gelu, "Gelu")  # by tanh, as in JAX's default and GPT-2
-ExactGelu = elementwise(lambda x: nn.gelu(x, approximate=False), "ExactGelu")  # by erf, as in PyTorch and BERT
+ExactGelu = elementwise(lambda x: nn.gelu(x, approximate=False), "ExactGelu",  # by erf, as in PyTorch and BERT
+                        moments=moments.gelu())
 QuickGelu = elementwise(lambda x: x * nn.sigmoid(1.702 * x), "QuickGelu")  # as in CLIP
 Silu = elementwise(nn.silu, "Silu")  # also called swish
 Mish = elementwise(nn.mish, "Mish")
@@ -46,10 +51,86 @@ HardSigmoid = elementwise(nn.hard_sigmoid, "HardSigmoid")
 HardSwish = elementwise(nn.hard_swish, "HardSwish")
 HardShrink = elementwise(lambda x: jnp.where(jnp.abs(x) > 0.5, x, 0), "HardShrink")
 SoftShrink = elementwise(_soft_shrink, "SoftShrink")
-Exp = elementwise(jnp.exp, "Exp")
+Exp = elementwise(jnp.exp, "Exp", moments=moments.exponential())
+Abs = elementwise(jnp.abs, "Abs", moments=moments.half_linear(-1.0, 1.0))
+Sign = elementwise(jnp.sign, "Sign", moments=moments.sign())
 Softmax = elementwise(nn.softmax, "Softmax", axis=-1)
 Softmin = elementwise(lambda x, axis: nn.softmax(-x, axis), "Softmin", axis=-1)
 LogSoftmax = elementwise(nn.log_softmax, "LogSoftmax", axis=-1)
+
+
+def ABRelu(below: float, above: float) -> Layer:
+    """``above * x`` for x > 0 and ``below * x`` for x < 0.  Shape: any -> the same.  Params: ``()``."""
+    return elementwise(lambda x, below, above: jnp.where(x > 0, above * x, below * x), "ABRelu", below=below,
+                       above=above, moments=moments.half_linear(below, above))
+
+
+def RectifiedMonomial(degree: int) -> Layer:
+    """``max(x, 0)**degree``; degree 0 is the step function.  Shape: any -> the same.  Params: ``()``."""
+    _check_degree("RectifiedMonomial", degree)
+    return elementwise(lambda x, degree: jnp.where(x > 0, x**degree, 0), "RectifiedMonomial", degree=degree,
+                       moments=moments.rectified_power(degree))
+
+
+def Erf(scale: float = 1.0, factor: float = 1.0, shift: float = 0.0) -> Layer:
+    """``factor * erf(scale * x) + shift``.  Shape: any -> the same.  Params: ``()``.
+
+    With scale 0.4163, factor 0.5 and shift 0.5 it is within 0.01 of the logistic function, and has a kernel in closed
+    form.
+    """
+    return elementwise(lambda x, scale, factor, shift: factor * lax.erf(scale * x) + shift, "Erf", scale=scale,
+                       factor=factor, shift=shift, moments=moments.erf(scale, factor, shift))
+
+
+def Sin(scale: float = 1.0, factor: float = 1.0, shift: float = 0.0) -> Layer:
+    """``factor * sin(scale * x + shift)``.  Shape: any -> the same.  Params: ``()``.
+
+    ``Sin(sqrt(2 g), sqrt(2), pi / 4)`` after a Dense has the kernel ``exp(-g |u - v|**2)`` of radial basis functions.
+    """
+    return elementwise(lambda x, scale, factor, shift: factor * jnp.sin(scale * x + shift), "Sin", scale=scale,
+                       factor=factor, shift=shift, moments=moments.sine(scale, factor, shift))
+
+
+def Cos(scale: float = 1.0, factor: float = 1.0, shift: float = 0.0) -> Layer:
+    """``factor * cos(scale * x + shift)``.  Shape: any -> the same.  Params: ``()``."""
+    return elementwise(lambda x, scale, factor, shift: factor * jnp.cos(scale * x + shift), "Cos", scale=scale,
+                       factor=factor, shift=shift, moments=moments.sine(scale, factor, shift + math.pi / 2))
+
+
+def Gaussian(scale: float = 1.0, factor: float = 1.0) -> Layer:
+    """``factor * exp(-scale * x**2)``.  Shape: any -> the same.  Params: ``()``.  Raises: ValueError for scale < 0."""
+    if scale < 0:
+        raise bad("Gaussian", "the scale must not be negative", {"scale": scale}, "Gaussian(1.0).", ValueError)
+    return elementwise(lambda x, scale, factor: factor * jnp.exp(-scale * x * x), "Gaussian", scale=scale,
+                       factor=factor, moments=moments.gaussian(scale, factor))
+
+
+def Polynomial(coefficients: Sequence[float]) -> Layer:
+    """The polynomial with ``coefficients[k]`` for ``x**k``.  Shape: any -> the same.  Params: ``()``."""
+    coefficients = tuple(float(one) for one in coefficients)
+    return elementwise(lambda x, coefficients: jnp.polyval(jnp.asarray(coefficients[::-1] or (0.0,), x.dtype), x),
+                       "Polynomial", coefficients=coefficients, moments=moments.power_series(coefficients))
+
+
+def Monomial(degree: int) -> Layer:
+    """``x**degree``.  Shape: any -> the same.  Params: ``()``."""
+    _check_degree("Monomial", degree)
+    return elementwise(lambda x, degree: x**degree, "Monomial", degree=degree,
+                       moments=moments.power_series((0.0,) * degree + (1.0,)))
+
+
+def Hermite(degree: int) -> Layer:
+    """The Hermite polynomial of this degree, of variance 1 for standard normal values.  Params: ``()``."""
+    _check_degree("Hermite", degree)
+    coefficients = hermite_e.herme2poly((0,) * degree + (1,)) / math.sqrt(math.factorial(degree))
+    return elementwise(lambda x, degree: jnp.polyval(jnp.asarray(coefficients[::-1], x.dtype), x), "Hermite",
+                       degree=degree, moments=moments.power_series(tuple(coefficients)))
+
+
+def _check_degree(name: str, degree: int) -> None:
+    if not isinstance(degree, int) or degree < 0:
+        raise bad(name, "the degree must be a whole number of at least 0", {"degree": repr(degree)}, f"{name}(2).",
+                  ValueError)
 
 
 def Threshold(threshold: float, value: float = 0.0) -> Layer:

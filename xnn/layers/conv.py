@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import xjax
 import xjax.numpy as jnp
@@ -17,8 +17,10 @@ from xjax.errors import bad
 from xjax.nn import initializers
 from xjax.typing import Array, PRNGKey
 from xnn.checks import check_float, check_params
+from xnn.covariance.affine import affine, mean_of_windows, of_equal_positions, variance_of
+from xnn.covariance.kernel import Kernel
 from xnn.layer import Layer, recorded
-from xnn.layers.windows import Padding, Sizes, Window, as_one_batch, make_window, sizes_of
+from xnn.layers.windows import Padding, Sizes, Window, as_one_batch, make_window, pad_spatial, sizes_of
 
 _PADDINGS = ("SAME", "VALID", "CAUSAL", "CIRCULAR", "REFLECT")
 _LAYOUTS = {1: ("NXC", "XIO", "NXC"), 2: ("NXYC", "XYIO", "NXYC"), 3: ("NXYZC", "XYZIO", "NXYZC")}
@@ -108,7 +110,8 @@ def ConvTranspose(features: int, window: Sizes, *, strides: Sizes = 1, padding: 
                                      _LAYOUTS[shape.n_axes], groups)
         return jnp.reshape(y, (*leading, *y.shape[1:]))
 
-    return _convolution(shape, _by_groups(name, features, groups), linear, out_sizes, bias, w_init, b_init)
+    return _convolution(shape, _by_groups(name, features, groups), linear, out_sizes, bias, w_init, b_init,
+                        [(*pad, s - 1) for pad, s in zip(pads, shape.strides, strict=True)])
 
 
 def _output_padding(window: Window, value: Sizes) -> tuple[int, ...]:
@@ -170,7 +173,12 @@ def ConvLocal(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padd
         y = _by_position(shape, x, params["w"])
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
-    return Layer(init, apply, name)
+    def kernel_rule(kernel):
+        w_shape = (*shape.sizes, kernel.features, features)
+        return of_equal_positions(_after_windows(kernel, shape, None, w_shape, (features,), w_init,
+                                                 b_init if bias else None))
+
+    return Layer(init, apply, name, kernel_rule=kernel_rule)
 
 
 def _at_each(out: tuple[int, ...], rng: PRNGKey, init: Callable, sizes: tuple[int, ...]) -> Array:
@@ -219,14 +227,41 @@ def _correlated(window: Window, x: Array, w: Array, groups: int) -> Array:
     return jnp.reshape(y, (*leading, *y.shape[1:]))
 
 
+def _after_windows(kernel: Kernel, window: Window, spread: Sequence[tuple[int, int, int]] | None,
+                   w_shape: tuple[int, ...], b_shape: tuple[int, ...], w_init: Callable,
+                   b_init: Callable | None) -> Kernel:
+    """The kernel after a convolution. Args: spread: as in `_convolution`; b_init: None for a layer without bias."""
+    if kernel.positions < window.n_axes:
+        raise bad(f"{window.caller}.kernel", "the values have fewer position axes than the window",
+                  {"window": window.sizes, "position axes": kernel.positions}, "pool or flatten after it.", ValueError)
+
+    def padded(values, axes):
+        if spread is not None:
+            widths = [(0, 0, 0)] * values.ndim
+            for axis, pad in zip(axes, spread, strict=True):
+                widths[axis] = pad
+            return lax.pad(values, jnp.zeros((), values.dtype), widths)
+        moved = jnp.moveaxis(values, axes, range(-window.n_axes - 1, -1))
+        moved, pads = window.padded(moved)
+        return jnp.moveaxis(pad_spatial(moved, pads), range(-window.n_axes - 1, -1), axes)
+
+    strides = (1,) * window.n_axes if spread is not None else window.strides
+    inputs = mean_of_windows(kernel, window.sizes, strides, window.dilation, padded)
+    return affine(inputs, w_shape[-1], math.prod(w_shape[:-1]), variance_of(window.caller, "w_init", w_init, w_shape),
+                  None if b_init is None else variance_of(window.caller, "b_init", b_init, b_shape))
+
+
 def _convolution(window: Window, channels: Callable[[int], tuple[int, int]], linear: Callable, out_sizes: Callable,
-                 bias: bool, w_init: Callable | None, b_init: Callable | None) -> Layer:
+                 bias: bool, w_init: Callable | None, b_init: Callable | None,
+                 spread: Sequence[tuple[int, int, int]] | None = None) -> Layer:
     """A layer with the same weights at all positions.
 
     Args:
       channels: number of input features -> (number of output features, number of groups).
       linear: ``(x, w, groups) -> y``.
       out_sizes: spatial sizes of the input -> spatial sizes of the output; raises if the window is too large.
+      spread: of a transposed convolution: zeros (before, after, between positions) for each axis, before a convolution
+        without strides.
     """
     name, n = window.caller, window.n_axes
     w_init, b_init = _initializers(name, bias, w_init, b_init)
@@ -252,5 +287,12 @@ def _convolution(window: Window, channels: Callable[[int], tuple[int, int]], lin
         y = linear(x, params["w"], groups)
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
+    def kernel_rule(kernel):
+        w_shape, b_shape, groups = shapes(kernel.features)
+        if w_shape[-2] == 1 < kernel.features:
+            raise bad(f"{name}.kernel", "an output with one input feature is not Gaussian for any number of features",
+                      {"groups": groups}, "use Conv with fewer groups.", ValueError)
+        return _after_windows(kernel, window, spread, w_shape, b_shape, w_init, b_init if bias else None)
+
     pointwise = window.extents == window.strides == (1,) * n and not any(map(sum, window.pads((1,) * n)))
-    return Layer(init, apply, name, positionwise=pointwise)
+    return Layer(init, apply, name, positionwise=pointwise, kernel_rule=kernel_rule)

@@ -9,6 +9,7 @@ from xjax.errors import bad
 from xjax.typing import Array, ArrayLike, PRNGKey
 from xnn import rng as rng_lib
 from xnn.checks import as_axes, check_float, type_text
+from xnn.covariance.fixed import dropped
 from xnn.layer import Layer, recorded, shape_kept
 from xnn.rng import RowKey, check_rng
 from xnn.sparse import CSR
@@ -40,7 +41,14 @@ def Dropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
             x = jnp.asarray(_with_axes("Dropout", x, broadcast))
         return keep_some(rng, x, 1.0 - rate, broadcast)
 
-    return Layer(shape_kept, apply, "Dropout", settings={"broadcast": broadcast}, positionwise=True)
+    def kernel_rule(kernel):
+        if broadcast and kernel.options.train:
+            raise bad("Dropout.kernel", "there is a kernel only for values that are dropped independently",
+                      {"broadcast": broadcast}, "leave out `broadcast`, or train=False.", ValueError)
+        return dropped(kernel, rate)
+
+    return Layer(shape_kept, apply, "Dropout", settings={"broadcast": broadcast}, positionwise=True,
+                 kernel_rule=kernel_rule)
 
 
 def StochasticDepth(rate: float) -> Layer:

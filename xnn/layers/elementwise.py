@@ -5,11 +5,14 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xnn.covariance.elementwise import Moments, after_function
+from xnn.covariance.hermite import expansion
+from xnn.covariance.kernel import Rule
 from xnn.layer import Layer
 
 
 def stateless(fun: Callable, out_shape: Callable, name: str, settings: Mapping[str, Any] | None = None,
-              positionwise: bool = True) -> Layer:
+              positionwise: bool = True, kernel_rule: Rule | None = None) -> Layer:
     """A layer without parameters from ``fun(x)`` and ``out_shape(in_shape)``."""
 
     def init(rng, in_shape):
@@ -18,11 +21,18 @@ def stateless(fun: Callable, out_shape: Callable, name: str, settings: Mapping[s
     def apply(params, x, *, rng=None, train=False):
         return fun(x)
 
-    return Layer(init, apply, name, settings=settings or {}, positionwise=positionwise)
+    return Layer(init, apply, name, settings=settings or {}, positionwise=positionwise,
+                 kernel_rule=kernel_rule)
 
 
-def elementwise(fun: Callable, name: str | None = None, **settings: Any) -> Layer:
+def elementwise(fun: Callable, name: str | None = None, *, moments: Moments | None = None, **settings: Any) -> Layer:
     """A layer that applies ``fun(x, **settings)``, which must keep the shape.  Params: ``()``.
+
+    Its kernel of infinite width is computed from an expansion of `fun` in Hermite polynomials; `expansion_error` of
+    `xnn.kernels` bounds its error. If `fun` is not elementwise, as `softmax`, the layer has no kernel.
+
+    Args: moments: a closed form instead: the expectations of ``f(u) f(v)`` and ``f'(u) f'(v)`` as functions
+      ``(c, a, b, gap)`` of the covariance of two Gaussian values, their variances, and ``gap = a b - c**2``.
 
     >>> elementwise(xjax.nn.softmax, axis=0)
     softmax(axis=0)
@@ -35,4 +45,8 @@ def elementwise(fun: Callable, name: str | None = None, **settings: Any) -> Laye
         return fun(jnp.asarray(x), **settings)
 
     name = name or getattr(fun, "__name__", "elementwise")
-    return stateless(apply_fun, lambda shape: shape, name, settings, settings.get("axis", -1) == -1)
+
+    def kernel_rule(kernel):
+        return after_function(name, kernel, moments or expansion(name, apply_fun))
+
+    return stateless(apply_fun, lambda shape: shape, name, settings, settings.get("axis", -1) == -1, kernel_rule)

@@ -8,6 +8,8 @@ import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import at_least_int32, check_float, check_params, check_shape, type_text
+from xnn.covariance.affine import affine, variance_of, vectors_of_tokens
+from xnn.covariance.kernel import Points, of_points
 from xnn.layer import Layer, recorded
 from xnn.sparse.segment import rows_at
 
@@ -36,7 +38,14 @@ def Embedding(n: int, features: int, *, init: Callable | None = None) -> Layer:
         check_params("Embedding", params, x, table=(n, features))
         return rows_at(params["table"], at_least_int32(x))
 
-    return Layer(init_params, apply, "Embedding", positionwise=True)
+    @of_points
+    def kernel_rule(points):
+        if not isinstance(points, Points):
+            raise bad("Embedding.kernel", "the kernel of a table needs the tokens themselves",
+                      fix="let Embedding be the first layer.", exc=ValueError)
+        return vectors_of_tokens(points, features, variance_of("Embedding", "init", make_table, (n, features)))
+
+    return Layer(init_params, apply, "Embedding", positionwise=True, kernel_rule=kernel_rule)
 
 
 @recorded()
@@ -58,4 +67,8 @@ def Attend(n: int, *, init: Callable | None = None) -> Layer:
         check_params("Attend", params, x, table=(n, x.shape[-1]))
         return jnp.inner(x, params["table"])
 
-    return Layer(init_params, apply, "Attend", positionwise=True)
+    def kernel_rule(kernel):
+        shape = (n, kernel.features)
+        return affine(kernel, n, kernel.features, variance_of("Attend", "init", make_table, shape), None)
+
+    return Layer(init_params, apply, "Attend", positionwise=True, kernel_rule=kernel_rule)

@@ -1,4 +1,4 @@
-"""Split and join of branches around `parallel`: FanOut, FanInSum, FanInConcat."""
+"""Split and join of branches around `parallel`: FanOut, FanInSum, FanInProd, FanInConcat."""
 
 import functools
 import operator
@@ -8,13 +8,15 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.typing import Shape
+from xnn.covariance.kernel import concatenated, of_points, product_of, sum_of
 from xnn.layer import Layer
 from xnn.layers.elementwise import stateless
 
 
 def FanOut(n: int) -> Layer:
     """n copies of the input, for the n layers of a `parallel`.  Shape: s -> (s, ..., s)."""
-    return stateless(lambda x: (x,) * n, lambda shape: (shape,) * n, "FanOut", {"n": n})
+    return stateless(lambda x: (x,) * n, lambda shape: (shape,) * n, "FanOut", {"n": n},
+                     kernel_rule=of_points(lambda kernel: (kernel,) * n))
 
 
 def FanInConcat(axis: int = -1) -> Layer:
@@ -29,13 +31,14 @@ def FanInConcat(axis: int = -1) -> Layer:
         joined = sum(shape[at] for shape in in_shapes)
         return (*first[:at], joined, *first[at + 1 :])
 
-    return stateless(lambda xs: jnp.concatenate(xs, axis), out_shape, "FanInConcat", {"axis": axis}, axis == -1)
+    return stateless(lambda xs: jnp.concatenate(xs, axis), out_shape, "FanInConcat", {"axis": axis}, axis == -1,
+                     kernel_rule=lambda kernels: concatenated(kernels, axis))
 
 
-def _sum_shape(in_shapes: Sequence[Shape]) -> Shape:
-    first, rest = _first("FanInSum", in_shapes)
+def _same_shape(caller: str, in_shapes: Sequence[Shape]) -> Shape:
+    first, rest = _first(caller, in_shapes)
     if any(shape != first for shape in rest):
-        raise _shapes_differ("FanInSum", in_shapes, "")
+        raise _shapes_differ(caller, in_shapes, "")
     return first
 
 
@@ -51,4 +54,7 @@ def _shapes_differ(caller: str, in_shapes: Any, place: str) -> Exception:
                fix="give the branches the same number of features.", exc=ValueError)
 
 
-FanInSum = stateless(lambda xs: functools.reduce(operator.add, xs), _sum_shape, "FanInSum")
+FanInSum = stateless(lambda xs: functools.reduce(operator.add, xs), functools.partial(_same_shape, "FanInSum"),
+                     "FanInSum", kernel_rule=sum_of)
+FanInProd = stateless(lambda xs: functools.reduce(operator.mul, xs), functools.partial(_same_shape, "FanInProd"),
+                      "FanInProd", kernel_rule=product_of)

@@ -13,6 +13,7 @@ from xjax import lax
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike, Params
 from xnn.checks import as_axes, as_row_mask, check_float, check_params, check_shape, check_state
+from xnn.covariance.fixed import normalized
 from xnn.inputs import ROW_MASK
 from xnn.layer import Layer, StateFns, recorded
 from xnn.precision import at_least_float32
@@ -37,7 +38,18 @@ def LayerNorm(axis: int | Sequence[int] = -1, *, epsilon: float = 1e-5, scale: b
         x = check_float("LayerNorm", x)
         return _scaled("LayerNorm", params, _standardized(x, axes, epsilon), axes, scale, bias)
 
-    return Layer(init, apply, "LayerNorm", computes_in="float32", positionwise=axes == (-1,))
+    def kernel_rule(kernel):
+        every = set(range(1, kernel.positions + 2))
+        over = {axis % (kernel.positions + 2) for axis in axes}
+        if over not in ({max(every)}, every):
+            raise bad("LayerNorm.kernel", "the kernel needs the features, or the features and all positions",
+                      {"axis": axis}, "LayerNorm(), or LayerNorm(axis=(1, 2, -1)) for images.", ValueError)
+        if not kernel.gaussian:
+            raise bad("LayerNorm.kernel", "the mean over the features is not 0 for values after a nonlinear function",
+                      fix="put LayerNorm after a layer with random weights, or use RMSNorm.", exc=ValueError)
+        return normalized("LayerNorm", kernel, epsilon, len(over) > 1, scale, bias)
+
+    return Layer(init, apply, "LayerNorm", computes_in="float32", positionwise=axes == (-1,), kernel_rule=kernel_rule)
 
 
 @recorded()
@@ -66,7 +78,10 @@ def RMSNorm(*, epsilon: float = 1e-6, scale: bool = True, offset: float = 0.0) -
         shifted = {name: value.astype(wide.dtype) + offset for name, value in params.items()}
         return _scaled("RMSNorm", shifted, y, (-1,), scale, False).astype(x.dtype)
 
-    return Layer(init, apply, "RMSNorm", computes_in="float32", positionwise=True)
+    def kernel_rule(kernel):
+        return normalized("RMSNorm", kernel, epsilon, False, scale, False)
+
+    return Layer(init, apply, "RMSNorm", computes_in="float32", positionwise=True, kernel_rule=kernel_rule)
 
 
 @recorded()

@@ -12,6 +12,8 @@ from xjax import lax
 from xjax.errors import bad
 from xjax.typing import Array
 from xnn.checks import check_float
+from xnn.covariance.fixed import on_positions
+from xnn.covariance.kernel import Rule
 from xnn.layer import Layer, recorded
 from xnn.layers.windows import Padding, Sizes, Window, check_spatial_shape, make_window, sizes_of
 from xnn.precision import at_least_float32
@@ -40,7 +42,7 @@ def MaxPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "
 def SumPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID") -> Layer:
     """The sum of each window.  Shape, Args, Params: as `MaxPool`; padding is zeros."""
     shape = _window("SumPool", window, strides, padding)
-    return _pool(shape, lambda x: _total(shape, x).astype(x.dtype))
+    return _pool(shape, lambda x: _total(shape, x).astype(x.dtype), linear=True)
 
 
 @recorded()
@@ -60,7 +62,7 @@ def AvgPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "
         total = _total(shape, x)
         return (total / jnp.broadcast_to(_total(shape, ones), total.shape)).astype(x.dtype)
 
-    return _pool(shape, mean)
+    return _pool(shape, mean, linear=True)
 
 
 def _window(name: str, window: Sizes, strides: Sizes | None, padding: Padding, dilation: Sizes = 1) -> Window:
@@ -86,7 +88,7 @@ def _reduced(window: Window, x: Array, start: float, combine: Callable) -> Array
                              window_dilation=of_all_axes(window.dilation, 1))
 
 
-def _pool(window: Window, reduce: Callable) -> Layer:
+def _pool(window: Window, reduce: Callable, linear: bool = False) -> Layer:
     n = window.n_axes
 
     def init(rng, in_shape):
@@ -98,7 +100,12 @@ def _pool(window: Window, reduce: Callable) -> Layer:
         window.out_sizes(window.spatial(x.shape))
         return reduce(x)
 
-    return Layer(init, apply, window.caller)
+    return Layer(init, apply, window.caller, kernel_rule=_linear_rule(apply) if linear else None)
+
+
+def _linear_rule(apply: Callable) -> Rule:
+    """The rule of a layer without parameters that is a linear map of the positions."""
+    return lambda kernel: on_positions(kernel, lambda x: apply((), x))
 
 
 # -- bins ---------------------------------------------------------------------------------------------------------
@@ -114,7 +121,7 @@ def AdaptiveAvgPool(out_sizes: int | Sequence[int | None]) -> Layer:
     Args: out_sizes: numbers of bins for the 1 to 3 spatial axes, None to keep a size; an int means one axis.
     Params: ``()``.
     """
-    return _adaptive_pool("AdaptiveAvgPool", out_sizes, _mean_of_bins)
+    return _adaptive_pool("AdaptiveAvgPool", out_sizes, _mean_of_bins, linear=True)
 
 
 @recorded()
@@ -132,7 +139,7 @@ def _largest_of_bins(binned: Array, inside: Array, axis: int) -> Array:
     return jnp.max(jnp.where(inside, binned, -np.inf), axis)
 
 
-def _adaptive_pool(name: str, out_sizes: Any, reduce: Callable) -> Layer:
+def _adaptive_pool(name: str, out_sizes: Any, reduce: Callable, linear: bool = False) -> Layer:
     bin_counts = tuple(out_sizes) if isinstance(out_sizes, tuple | list) else (out_sizes,)
     sizes_of(name, "out_sizes", tuple(1 if size is None else size for size in bin_counts))
     n = len(bin_counts)
@@ -154,7 +161,7 @@ def _adaptive_pool(name: str, out_sizes: Any, reduce: Callable) -> Layer:
                 x = reduce(binned, mask, axis + 1)
         return x
 
-    return Layer(init, apply, name)
+    return Layer(init, apply, name, kernel_rule=_linear_rule(apply) if linear else None)
 
 
 def _bins(n: int, bins: int) -> tuple[np.ndarray, np.ndarray]:
@@ -175,7 +182,7 @@ def GlobalAvgPool(*, keepdims: bool = False) -> Layer:
     Args: keepdims: True keeps the spatial axes, with size 1.
     Params: ``()``.
     """
-    return _global_pool("GlobalAvgPool", keepdims, jnp.mean)
+    return _global_pool("GlobalAvgPool", keepdims, jnp.mean, linear=True)
 
 
 @recorded()
@@ -187,10 +194,10 @@ def GlobalMaxPool(*, keepdims: bool = False) -> Layer:
 @recorded()
 def GlobalSumPool(*, keepdims: bool = False) -> Layer:
     """The sum over all positions.  Shape, Args, Params: as `GlobalAvgPool`."""
-    return _global_pool("GlobalSumPool", keepdims, jnp.sum)
+    return _global_pool("GlobalSumPool", keepdims, jnp.sum, linear=True)
 
 
-def _global_pool(name: str, keepdims: bool, reduce: Callable) -> Layer:
+def _global_pool(name: str, keepdims: bool, reduce: Callable, linear: bool = False) -> Layer:
     def init(rng, in_shape):
         in_shape = check_spatial_shape(name, in_shape, 2)
         return (in_shape[0], *(1,) * (len(in_shape) - 2) * keepdims, in_shape[-1]), ()
@@ -199,4 +206,4 @@ def _global_pool(name: str, keepdims: bool, reduce: Callable) -> Layer:
         x = check_float(name, x, 3)
         return reduce(x, tuple(range(1, x.ndim - 1)), keepdims=keepdims)
 
-    return Layer(init, apply, name)
+    return Layer(init, apply, name, kernel_rule=_linear_rule(apply) if linear else None)

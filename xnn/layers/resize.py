@@ -10,6 +10,7 @@ import xjax.numpy as jnp
 from xjax import image
 from xjax.errors import bad, check_choice
 from xnn.checks import check_float
+from xnn.covariance.fixed import on_positions
 from xnn.layer import Layer, recorded
 from xnn.layers.windows import Sizes, check_spatial_shape, pad_spatial, pads_of, sizes_of
 
@@ -66,7 +67,10 @@ def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None
         x = check_float("Upsample", x, 3)
         return image.resize(x, out_shape(x.shape), _METHODS[method], antialias)
 
-    return Layer(init, apply, "Upsample")
+    def kernel_rule(kernel):
+        return on_positions(kernel, lambda x: apply((), x))
+
+    return Layer(init, apply, "Upsample", kernel_rule=kernel_rule)
 
 
 def _scales(scale: Any) -> tuple[float, ...]:
@@ -115,7 +119,13 @@ def Pad(widths: int | Sequence[Any], *, mode: str = "constant", value: float = 0
                               for n, (low, high) in zip(x.shape[1:-1], pads, strict=True)))]
         return pad_spatial(x, tuple((max(low, 0), max(high, 0)) for low, high in pads), mode, value)
 
-    return Layer(init, apply, "Pad")
+    def kernel_rule(kernel):
+        if value:
+            raise bad("Pad.kernel", "there is a kernel for zeros as padding only", {"value": value},
+                      "leave out `value`.", ValueError)
+        return on_positions(kernel, lambda x: apply((), x))
+
+    return Layer(init, apply, "Pad", kernel_rule=kernel_rule)
 
 
 # -- features and positions ---------------------------------------------------------------------------------------

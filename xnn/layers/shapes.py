@@ -5,10 +5,11 @@ import math
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.typing import Shape
+from xnn.covariance.fixed import flattened
 from xnn.layer import Layer
 from xnn.layers.elementwise import stateless
 
-Identity = stateless(lambda x: x, lambda shape: shape, "Identity")
+Identity = stateless(lambda x: x, lambda shape: shape, "Identity", kernel_rule=lambda kernel: kernel)
 
 
 def Reshape(*sizes: int) -> Layer:
@@ -39,4 +40,5 @@ def _flat(shape: Shape) -> Shape:
     return (shape[0], math.prod(shape[1:]))
 
 
-Flatten = stateless(lambda x: jnp.reshape(x, _flat(jnp.shape(x))), _flat, "Flatten", positionwise=False)
+Flatten = stateless(lambda x: jnp.reshape(x, _flat(jnp.shape(x))), _flat, "Flatten", positionwise=False,
+                    kernel_rule=flattened)

@@ -49,7 +49,20 @@ def gated(layer, gate):
     return of_function(layer, lambda x: x[:, :3] * gate(x[:, 3:]))
 
 
+_erf = np.vectorize(math.erf)
+
 ROWS = {
+    "Abs": of_function(xnn.Abs, np.abs),
+    "Sign": of_function(xnn.Sign, np.sign),
+    "ABRelu": of_function(xnn.ABRelu(-0.5, 2.0), lambda x: np.where(x > 0, 2 * x, -0.5 * x)),
+    "RectifiedMonomial": of_function(xnn.RectifiedMonomial(2), lambda x: np.maximum(x, 0) ** 2),
+    "Erf": of_function(xnn.Erf(0.7, 1.3, 0.4), lambda x: 1.3 * _erf(0.7 * x) + 0.4),
+    "Sin": of_function(xnn.Sin(0.7, 1.3, 0.4), lambda x: 1.3 * np.sin(0.7 * x + 0.4)),
+    "Cos": of_function(xnn.Cos(0.7, 1.3, 0.4), lambda x: 1.3 * np.cos(0.7 * x + 0.4)),
+    "Gaussian": of_function(xnn.Gaussian(0.7, 1.3), lambda x: 1.3 * np.exp(-0.7 * x**2)),
+    "Polynomial": of_function(xnn.Polynomial([1.0, -2.0, 0.5]), lambda x: 1 - 2 * x + x**2 / 2),
+    "Monomial": of_function(xnn.Monomial(3), lambda x: x**3),
+    "Hermite": of_function(xnn.Hermite(2), lambda x: (x**2 - 1) / math.sqrt(2)),
     "Relu": of_function(xnn.Relu, lambda x: np.maximum(x, 0)),
     "Relu6": of_function(xnn.Relu6, lambda x: np.clip(x, 0, 6)),
     "LeakyRelu": of_function(xnn.LeakyRelu, lambda x: np.where(x > 0, x, 0.01 * x)),

@@ -18,6 +18,7 @@ ROWS = {
     "Reshape, open": plain(xnn.Reshape(5, -1), lambda x: x.reshape(4, 5, 2), (4, 10)),
     "FanOut": plain(xnn.FanOut(2), lambda x: (x, x)),
     "FanInSum": plain(xnn.serial(xnn.FanOut(3), xnn.FanInSum), lambda x: 3 * x),
+    "FanInProd": plain(xnn.serial(xnn.FanOut(3), xnn.FanInProd), lambda x: x**3),
     "FanInConcat": plain(xnn.serial(xnn.FanOut(2), xnn.FanInConcat(1)), lambda x: np.concatenate([x, x], 1)),
     "residual": plain(xnn.residual(xnn.Tanh), lambda x: x + np.tanh(x)),
     "first": plain(xnn.lambda_(lambda x: x[:, 0], name="first"), lambda x: x[:, 0], (4, 3, 5)),

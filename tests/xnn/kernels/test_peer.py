@@ -1,0 +1,29 @@
+"""Kernels of infinitely wide networks against those of neural-tangents, which tests/xnn/peers/kernels.py wrote."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xjax
+from tests.xnn.kernels.built import built
+from tests.xnn.peers import kernels as peer
+
+EXPECTED = np.load(Path(peer.__file__).with_suffix(".npz"))
+INPUTS = peer.arrays()
+
+
+@pytest.mark.parametrize("name", peer.MODELS)
+def test_values(name):
+    inputs, model = peer.MODELS[name]
+    layer, x1 = built(model), INPUTS[inputs]
+    with xjax.enable_x64(True):
+        for parameterization in ("ntk", "standard"):
+            for which, x2 in (("same", None), ("other", INPUTS[peer.OTHER[inputs]])):
+                kernels = layer.kernel(x1, x2, parameterization=parameterization, train=True)
+                expected = EXPECTED[f"{name} {parameterization} {which}"]
+                # Its kernels of `rectified` are NaN for equal inputs: the arccosine of 1 + 2e-16.
+                known = np.isfinite(expected)
+                assert known.all() or "rectified" in name and known.mean() > 0.7
+                np.testing.assert_allclose(np.stack(kernels)[known], expected[known], 1e-5, 1e-12,
+                                           err_msg=f"{parameterization} {which}")

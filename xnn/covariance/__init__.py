@@ -1,0 +1,1 @@
+"""How the kernels of infinitely wide networks pass through layers: the value `Kernel`, and a rule for each layer."""

@@ -1,0 +1,251 @@
+"""The kernels of elementwise functions: expectations of ``f(u) f(v)`` and ``f'(u) f'(v)`` for Gaussian u and v.
+
+u and v have mean 0, variances a and b, and covariance c. A function with a closed form has a `Moments`; every other one
+gets an expansion in Hermite polynomials (`xnn.covariance.hermite`).
+
+``gap = a b - c**2`` is an argument of its own: it is 0 where u and v are the same value, and rounding would make it
+something else. All closed forms use it instead of the correlation, which loses half of the digits near 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.polynomial import polynomial
+
+import xjax
+import xjax.numpy as jnp
+from xjax.errors import bad
+from xjax.typing import Array
+from xnn.covariance.affine import same_position
+from xnn.covariance.kernel import Kernel
+
+# (c, a, b, gap) -> (the expectation of f(u) f(v), that of f'(u) f'(v)); a and b broadcast against c.
+Moments: TypeAlias = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
+
+
+def after_function(name: str, kernel: Kernel, moments: Moments) -> Kernel:
+    """The kernel after an elementwise function. Raises: ValueError if its input is not Gaussian."""
+    if not kernel.gaussian:
+        raise bad(f"{name}.kernel", "the input of a nonlinear function must be Gaussian, the output of random weights",
+                  fix=f"put a layer such as Dense or Conv before {name}.", exc=ValueError)
+    at1, at2 = kernel.variances()
+    positions = kernel.positions
+
+    def expand(at: Array, side: int, batch: int, pairs: bool) -> Array:
+        """Variances [n, *positions] as they broadcast against covariances."""
+        n = (at.shape[0],) if batch == 1 else (at.shape[0], 1) if side == 1 else (1, at.shape[0])
+        if not pairs:
+            return jnp.reshape(at, (*n, *at.shape[1:]))
+        ones = (1,) * positions
+        return jnp.reshape(at, (*n, *((*at.shape[1:], *ones) if side == 1 else (*ones, *at.shape[1:]))))
+
+    def both(c: Array, batch: int, pairs: bool, one: Array, other: Array, equal: Array | None) -> tuple[Array, Array]:
+        a, b = expand(one, 1, batch, pairs), expand(other, 2, batch, pairs)
+        gap = jnp.maximum(a * b - c * c, 0)
+        return moments(c, a, b, gap if equal is None else jnp.where(equal, 0, gap))
+
+    def of_variance(values: Array, at: Array) -> Array:
+        if kernel.variance_pairs and positions:
+            return both(values, 1, True, at, at, same_position(values.shape, 1, positions))[0]
+        return moments(at, at, at, jnp.zeros_like(at))[0]
+
+    equal = None
+    if kernel.same:
+        n = kernel.nngp.shape[0]
+        equal = jnp.reshape(jnp.eye(n, dtype=bool), (n, n, *(1,) * (kernel.nngp.ndim - 2)))
+        if kernel.pairs:
+            equal &= same_position(kernel.nngp.shape, 2, positions)
+    nngp, slope = both(kernel.nngp, 2, kernel.pairs, at1, at2, equal)
+    return kernel.replace(
+        nngp=nngp, ntk=None if kernel.ntk is None else kernel.ntk * slope, var1=of_variance(kernel.var1, at1),
+        var2=None if kernel.var2 is None else of_variance(kernel.var2, at2), gaussian=False)
+
+
+def _root(x: Array) -> Array:
+    """The square root of x >= 0, with derivative 0 at 0."""
+    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1)), 0)
+
+
+def _angle(c: Array, gap: Array) -> Array:
+    """The angle between u and v: 0 for equal values, and a right angle where one of them is constant."""
+    constant = (gap == 0) & (c == 0)
+    return jnp.where(constant, math.pi / 2, jnp.arctan2(_root(gap), jnp.where(constant, 1, c)))
+
+
+def by_price(nngp: Callable[[Array, Array, Array, Array], Array]) -> Moments:
+    """Moments from the first expectation alone: its derivative in c is the second one (Price, 1958).
+
+    Args: nngp: ``(c, a, b, gap) -> expectation``, smooth where gap is 0.
+    """
+
+    def moments(c: Array, a: Array, b: Array, gap: Array) -> tuple[Array, Array]:
+        return xjax.jvp(lambda c, gap: nngp(c, a, b, gap), (c, gap), (jnp.ones_like(c), -2 * c))
+
+    return moments
+
+
+# -- piecewise powers ----------------------------------------------------------------------------------------------
+
+
+def half_linear(below: float | Array, above: float | Array) -> Moments:
+    """``above * x`` for x > 0 and ``below * x`` for x < 0 (Cho and Saul, 2009): Relu, LeakyRelu, Abs."""
+    step = above - below
+
+    def moments(c: Array, a: Array, b: Array, gap: Array) -> tuple[Array, Array]:
+        linear = step * below + below * below
+        slope = step * step * (math.pi - _angle(c, gap)) / (2 * math.pi) + linear
+        return step * step * _relu(c, a, b, gap) + linear * c, slope
+
+    return moments
+
+
+@xjax.custom_jvp
+def _relu(c: Array, a: Array, b: Array, gap: Array) -> Array:
+    """The expectation of relu(u) relu(v)."""
+    return (_root(gap) + c * (math.pi - _angle(c, gap))) / (2 * math.pi)
+
+
+@_relu.defjvp
+def _relu_jvp(values: Sequence[Array], tangents: Sequence[Array]) -> tuple[Array, Array]:
+    # As a function of c, a and b. The terms with 1 / gap that differentiation of the formula gives cancel.
+    (c, a, b, gap), (dc, da, db, _) = values, tangents
+    root = _root(gap)
+    by_c = (math.pi - _angle(c, gap)) / (2 * math.pi)
+    by_a = root / (4 * math.pi * jnp.where(a > 0, a, 1))
+    by_b = root / (4 * math.pi * jnp.where(b > 0, b, 1))
+    return _relu(c, a, b, gap), by_c * dc + by_a * da + by_b * db
+
+
+def sign() -> Moments:
+    """sign(x); its derivative is 0 almost everywhere, so that no gradient passes through it."""
+
+    def moments(c: Array, a: Array, b: Array, gap: Array) -> tuple[Array, Array]:
+        nngp = 1 - 2 * _angle(c, gap) / math.pi
+        return nngp, jnp.zeros_like(nngp)
+
+    return moments
+
+
+def rectified_power(n: int) -> Moments:
+    """``max(x, 0)**n``: the arc-cosine kernels (Cho and Saul, 2009); n = 0 is the step function."""
+
+    def nngp(n: int, c: Array, a: Array, b: Array, gap: Array) -> Array:
+        # J_n = sin P_n(cos) + (pi - angle) Q_n(cos), where J_{n+1} = (2 n + 1) cos J_n - sin dJ_n / d angle.
+        of_sine, of_angle = np.zeros(1), np.ones(1)
+        for k in range(n):
+            cosine = np.array([0.0, 1.0])
+            square = np.array([1.0, 0.0, -1.0])
+            sine = polynomial.polyadd(polynomial.polymul(2 * k * cosine, of_sine),
+                                      polynomial.polyadd(polynomial.polymul(square, polynomial.polyder(of_sine)),
+                                                         of_angle))
+            of_angle = polynomial.polyadd(polynomial.polymul((2 * k + 1) * cosine, of_angle),
+                                          polynomial.polymul(square, polynomial.polyder(of_angle)))
+            of_sine = sine
+        size = _root(a * b)
+        known = size > 0
+        cos = jnp.where(known, c / jnp.where(known, size, 1), 0)
+        sin = jnp.where(known, _root(gap) / jnp.where(known, size, 1), 1)
+        value = sin * _horner(of_sine, cos) + (math.pi - _angle(c, gap)) * _horner(of_angle, cos)
+        return value * size**n / (2 * math.pi)
+
+    def moments(c: Array, a: Array, b: Array, gap: Array) -> tuple[Array, Array]:
+        value = nngp(n, c, a, b, gap)
+        return value, n * n * nngp(n - 1, c, a, b, gap) if n else jnp.zeros_like(value)
+
+    return moments
+
+
+def _horner(coefficients: Sequence[float] | np.ndarray, x: Array) -> Array:
+    total = jnp.zeros_like(x)
+    for coefficient in reversed(coefficients):
+        total = total * x + float(coefficient)
+    return total
+
+
+# -- smooth functions --------------------------------------------------------------------------------------------------
+
+
+def erf(scale: float = 1.0, factor: float = 1.0, shift: float = 0.0) -> Moments:
+    """``factor * erf(scale * x) + shift`` (Williams, 1997)."""
+
+    def moments(c: Array, a: Array, b: Array, gap: Array) -> tuple[Array, Array]:
+        s = scale * scale
+        under = 1 + 2 * s * (a + b) + 4 * s * s * gap       # (1 + 2 s a) (1 + 2 s b) - (2 s c)**2
+        angle = jnp.arctan2(2 * s * c, jnp.sqrt(under))
+        return (factor * factor * 2 / math.pi * angle + shift * shift,
+                factor * factor * s * 4 / math.pi / jnp.sqrt(under))
+
+    return moments
+
+
+def gelu() -> Moments:
+    """``x * Phi(x)`` with the normal distribution function Phi (Tsuchida et al., 2020)."""
+
+    def nngp(c: Array, a: Array, b: Array, gap: Array) -> Array:
+        under = 1 + a + b + gap                             # (1 + a) (1 + b) - c**2
+        angle = jnp.arctan2(c, jnp.sqrt(under))
+        return c / 4 + (c * angle + (gap + c * c * (1 / (1 + a) + 1 / (1 + b))) / jnp.sqrt(under)) / (2 * math.pi)
+
+    return by_price(nngp)
+
+
+def sine(scale: float = 1.0, factor: float = 1.0, shift: float = 0.0) -> Moments:
+    """``factor * sin(scale * x + shift)``."""
+
+    def moments(c: Array, a: Array, b: Array, gap: Array) -> tuple[Array, Array]:
+        s = scale * scale
+        near = jnp.exp(-s * (a + b - 2 * c) / 2)
+        far = math.cos(2 * shift) * jnp.exp(-s * (a + b + 2 * c) / 2)
+        return factor * factor * (near - far) / 2, factor * factor * s * (near + far) / 2
+
+    return moments
+
+
+def exponential(scale: float = 1.0, factor: float = 1.0) -> Moments:
+    """``factor * exp(scale * x)``."""
+
+    def moments(c: Array, a: Array, b: Array, gap: Array) -> tuple[Array, Array]:
+        s = scale * scale
+        nngp = factor * factor * jnp.exp(s * (a + b) / 2 + s * c)
+        return nngp, s * nngp
+
+    return moments
+
+
+def gaussian(scale: float = 1.0, factor: float = 1.0) -> Moments:
+    """``factor * exp(-scale * x**2)``, scale >= 0."""
+
+    def nngp(c: Array, a: Array, b: Array, gap: Array) -> Array:
+        return factor * factor / jnp.sqrt(1 + 2 * scale * (a + b) + 4 * scale * scale * gap)
+
+    return by_price(nngp)
+
+
+def power_series(coefficients: Sequence[float]) -> Moments:
+    """The polynomial with ``coefficients[k]`` for ``x**k``: finite sums of moments of two Gaussian values."""
+
+    def expectation(coefficients: Sequence[float], c: Array, a: Array, b: Array) -> Array:
+        # f(u) = sum over j of h_j(a) c**j / j! for the part that shares j factors with v: h_j(a) is the expectation of
+        # the j-th derivative of f at a value of variance a.
+        total = jnp.zeros_like(c)
+        factorial = 1.0
+        derivative = np.asarray(coefficients, float)
+        for j in range(len(coefficients)):
+            total = total + _mean(derivative, a) * _mean(derivative, b) * c**j / factorial
+            derivative, factorial = polynomial.polyder(derivative), factorial * (j + 1)
+        return total
+
+    def moments(c: Array, a: Array, b: Array, gap: Array) -> tuple[Array, Array]:
+        return expectation(coefficients, c, a, b), expectation(polynomial.polyder(coefficients), c, a, b)
+
+    return moments
+
+
+def _mean(coefficients: Sequence[float] | np.ndarray, variance: Array) -> Array:
+    """The expectation of a polynomial of a Gaussian value."""
+    even = [coefficient * math.prod(range(1, 2 * i, 2)) for i, coefficient in enumerate(coefficients[::2])]
+    return _horner(even, variance)

@@ -1,0 +1,116 @@
+"""`model.kernel(x1, x2)`: the kernel of a model on arrays, from the rules of its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import xjax
+import xjax.numpy as jnp
+from xjax import tree_util
+from xjax.errors import bad, check_choice
+from xjax.typing import Array, ArrayLike
+from xnn.covariance.kernel import Kernel, NeedsPairs, Options, Pair, Parameterization, Points, kernel_of_inputs
+
+if TYPE_CHECKING:
+    from xnn.layer import Layer
+
+KINDS = ("nngp", "ntk")
+
+
+class Kernels(NamedTuple):
+    """The two kernels of a model: arrays [n1, n2, *positions of x1, *positions of x2]."""
+
+    nngp: Any
+    ntk: Any
+
+
+def kernel_on_arrays(layer: Layer, x1: ArrayLike, x2: ArrayLike | None, get: str | Sequence[str] | None,
+                     parameterization: Parameterization, train: bool, inputs: Mapping[str, Any]) -> Any:
+    """The kernel of a layer between the rows of x1 and x2, as `Layer.kernel` documents it."""
+    caller = f"{layer.name}.kernel"
+    kinds = (get,) if isinstance(get, str) else KINDS if get is None else tuple(get)
+    for kind in kinds:
+        check_choice(caller, "get", kind, KINDS)
+    check_choice(caller, "parameterization", parameterization, ("standard", "ntk"))
+    x1, x2 = jnp.asarray(x1), None if x2 is None else jnp.asarray(x2)
+    _check_points(caller, x1, x2)
+    pairs = _pairs(caller, layer, inputs, x2 is not None)
+    result = _compiled(layer, Options(parameterization, "ntk" in kinds, train), x1, x2, pairs)
+    if get is None:
+        return result
+    arrays = [getattr(result, kind) for kind in kinds]
+    if isinstance(get, str):
+        return arrays[0]
+    return Kernels(*arrays) if kinds == KINDS else tuple(arrays)
+
+
+def _check_points(caller: str, x1: Array, x2: Array | None) -> None:
+    if x1.ndim < 1 or (x2 is not None and (x2.ndim != x1.ndim or x2.shape[-1:] != x1.shape[-1:]) and x1.ndim > 1):
+        raise bad(caller, "x1 and x2 must be batches of inputs with the same features",
+                  {"x1": str(x1.shape), "x2": str(None if x2 is None else x2.shape)},
+                  "the first axis of each is the batch, the last axis has the features.", ValueError)
+
+
+def _pairs(caller: str, layer: Layer, inputs: Mapping[str, Any], has_x2: bool) -> dict[str, Pair]:
+    """The extra inputs for x1 and x2: a value for x1 alone, else a pair."""
+    pairs = {}
+    for name, value in inputs.items():
+        if name not in layer.extra_inputs:
+            raise bad(caller, f"the model has no input {name!r}", {"inputs": ", ".join(layer.extra_inputs) or "none"},
+                      "leave it out.")
+        if has_x2 and not (isinstance(value, tuple) and len(value) == 2):
+            raise bad(caller, f"`{name}` must be a pair, for x1 and for x2", {name: type(value).__name__},
+                      f"{name}=(value of x1, value of x2).")
+        pairs[name] = Pair(*value) if has_x2 else Pair(value, value)
+    return pairs
+
+
+def _compiled(layer: Layer, options: Options, x1: Array, x2: Array | None, inputs: dict[str, Pair]) -> Kernel:
+    """The kernel by one compiled program, with the covariances that the layers need."""
+    start = layer._kernels.setdefault((options, x1.ndim), options)
+    while True:
+        run = layer._kernels.setdefault((start, "program"), xjax.jit(_evaluation(layer, start)))
+        try:
+            result = run(x1, x2, inputs)
+        except NeedsPairs as need:
+            wider = start.wider(need)
+            if wider is None:
+                raise bad(f"{layer.name}.kernel", "a layer needs covariances between positions that an earlier layer "
+                          "does not keep", fix="pool the positions once only, or apply Flatten before.",
+                          exc=ValueError) from None
+            start = layer._kernels[(options, x1.ndim)] = wider
+            continue
+        return result
+
+
+def _evaluation(layer: Layer, options: Options) -> Any:
+    def evaluate(x1: Array, x2: Array | None, inputs: dict[str, Pair]) -> Kernel:
+        if options.rows:
+            x1, x2 = x1[None], None if x2 is None else x2[None]
+        result = kernel_after(layer, Points(x1, x2, options), inputs)
+        if isinstance(result, Points):
+            result = kernel_of_inputs(result)
+        if not isinstance(result, Kernel):
+            raise bad(f"{layer.name}.kernel", "the model has several outputs, so it has several kernels",
+                      {"outputs": str(type(result).__name__)}, "end it with FanInSum or FanInConcat.", ValueError)
+        if result.positions and not result.pairs:
+            raise NeedsPairs("covariances")
+        result = result.replace(weights=frozenset())
+        if options.rows:
+            result = result.each(lambda values, batch, pairs: jnp.reshape(values, values.shape[batch:]))
+        return result
+
+    return evaluate
+
+
+def kernel_after(layer: Layer, x: Any, inputs: Mapping[str, Any]) -> Any:
+    """The kernel after a layer, given the kernel before it. Raises: TypeError if the layer has no kernel."""
+    rule = layer.kernel_rule
+    if rule is None:
+        raise bad(f"{layer.name}.kernel", "the layer has no kernel of infinite width", {"layer": repr(layer)},
+                  "replace the layer, or compute the kernel of the finite network: xnn.kernels.empirical_ntk.")
+    if not getattr(rule, "takes_points", False):
+        x = tree_util.tree_map(lambda one: kernel_of_inputs(one) if isinstance(one, Points) else one, x,
+                               is_leaf=lambda one: isinstance(one, Points | Kernel))
+    return rule(x, **{name: value for name, value in inputs.items() if name in layer.extra_inputs})

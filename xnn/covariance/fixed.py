@@ -1,0 +1,121 @@
+"""The kernels of layers without random weights: fixed linear maps of positions, Flatten, normalization, Dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax.errors import bad
+from xjax.typing import Array
+from xnn.covariance.affine import same_position
+from xnn.covariance.kernel import Kernel, NeedsPairs
+
+
+def on_positions(kernel: Kernel, linear: Callable[[Array], Array], second: Callable[[Array], Array] | None = None,
+                 ) -> Kernel:
+    """The kernel after a fixed linear map of the positions, which is applied to both positions of each covariance.
+
+    Args:
+      linear: the map, of arrays [batch, *positions, features]; it keeps the features.
+      second: the map for the positions of x2, if it is another one.
+    """
+    if not kernel.pairs:
+        raise NeedsPairs("covariances")
+    maps = (linear, second or linear)
+    left = 0
+
+    def both(values: Array, batch: int, maps: Sequence[Callable[[Array], Array]]) -> Array:
+        nonlocal left
+        n, p = values.shape[:batch], kernel.positions
+        first, other = values.shape[batch:batch + p], values.shape[batch + p:]
+        flat = maps[0](jnp.reshape(values, (_size(n), *first, _size(other))))           # [n, *new first, other]
+        new_first = flat.shape[1:-1]
+        flat = jnp.reshape(flat, (_size(n), _size(new_first), *other))
+        flat = maps[1](jnp.moveaxis(flat, 1, -1))                                       # [n, *new other, new first]
+        left = flat.ndim - 2
+        return jnp.reshape(jnp.moveaxis(flat, -1, 1), (*n, *new_first, *flat.shape[1:-1]))
+
+    def variance(values: Array | None, at: int) -> Array | None:
+        return both(values, 1, (maps[at],) * 2) if values is not None and kernel.variance_pairs else None
+
+    nngp = both(kernel.nngp, 2, maps)
+    return kernel.replace(nngp=nngp, ntk=None if kernel.ntk is None else both(kernel.ntk, 2, maps),
+                          var1=variance(kernel.var1, 0), var2=variance(kernel.var2, 1), positions=left)
+
+
+def _size(shape: Sequence[int]) -> int:
+    return int(np.prod(shape, dtype=int))
+
+
+def flattened(kernel: Kernel) -> Kernel:
+    """The kernel of all positions as features: the mean of the covariances of equal positions."""
+    if not kernel.positions:
+        return kernel
+    sizes = kernel.nngp.shape[2:2 + kernel.positions]
+    if kernel.pairs and sizes != kernel.nngp.shape[2 + kernel.positions:]:
+        raise bad("Flatten.kernel", "x1 and x2 have different numbers of positions",
+                  {"positions": f"{sizes} and {kernel.nngp.shape[2 + kernel.positions:]}"},
+                  "pool the positions: GlobalAvgPool().", ValueError)
+    n = _size(sizes)
+
+    def change(values: Array, batch: int, pairs: bool) -> Array:
+        shape = values.shape[:batch]
+        if not pairs:
+            return jnp.mean(jnp.reshape(values, (*shape, n)), -1)
+        return jnp.trace(jnp.reshape(values, (*shape, n, n)), axis1=batch, axis2=batch + 1) / n
+
+    return kernel.each(change, features=kernel.features * n, positions=0, gaussian=False)
+
+
+def normalized(name: str, kernel: Kernel, epsilon: float, over_positions: bool, scale: bool, bias: bool) -> Kernel:
+    """The kernel after a division by the root mean square of the features, and with `over_positions` of all positions.
+
+    Args: scale, bias: whether the layer has a factor and a bias for each feature, initially 1 and 0.
+    """
+    at1, at2 = kernel.variances()
+    positions = kernel.positions
+    if over_positions:
+        axes = tuple(range(1, at1.ndim))
+        at1, at2 = (jnp.broadcast_to(jnp.mean(at, axes, keepdims=True), at.shape) for at in (at1, at2))
+    root1, root2 = (jnp.sqrt(at + epsilon) for at in (at1, at2))
+    ones = (1,) * positions
+
+    def divided(values: Array, batch: int, pairs: bool, one: Array, other: Array) -> Array:
+        one = jnp.reshape(one, (one.shape[0], *(1,) * (batch - 1), *one.shape[1:], *(ones if pairs else ())))
+        other = jnp.reshape(other, (*(1,) * (batch - 1), other.shape[0], *(ones if pairs else ()), *other.shape[1:]))
+        return values / (one * other)
+
+    nngp = divided(kernel.nngp, 2, kernel.pairs, root1, root2)
+    ntk = None
+    if kernel.ntk is not None:
+        ntk = divided(kernel.ntk, 2, kernel.pairs, root1, root2) + float(scale) * nngp + float(bias)
+    var1 = divided(kernel.var1, 1, kernel.variance_pairs, root1, root1)
+    var2 = None if kernel.var2 is None else divided(kernel.var2, 1, kernel.variance_pairs, root2, root2)
+    return kernel.replace(nngp=nngp, ntk=ntk, var1=var1, var2=var2)
+
+
+def dropped(kernel: Kernel, rate: float) -> Kernel:
+    """The kernel after Dropout: in training, the variance of a value is larger, its covariances are as before."""
+    if not (kernel.options.train and rate):
+        return kernel
+    keep = 1 - rate
+
+    def scaled(values: Array | None, equal: Array | bool) -> Any:
+        return None if values is None else jnp.where(equal, values / keep, values)
+
+    def of_variance(values: Array | None) -> Any:
+        pairs = kernel.variance_pairs and kernel.positions
+        equal = same_position(values.shape, 1, kernel.positions) if values is not None and pairs else True
+        return scaled(values, equal)
+
+    equal: Any = False
+    if kernel.same:
+        n = kernel.nngp.shape[0]
+        equal = jnp.reshape(jnp.eye(n, dtype=bool), (n, n, *(1,) * (kernel.nngp.ndim - 2)))
+        if kernel.pairs:
+            equal &= same_position(kernel.nngp.shape, 2, kernel.positions)
+    return kernel.replace(nngp=scaled(kernel.nngp, equal), ntk=scaled(kernel.ntk, equal),
+                          var1=of_variance(kernel.var1), var2=of_variance(kernel.var2), gaussian=kernel.gaussian)
