@@ -26,6 +26,18 @@ def test_convolutions_are_not_computed_by_ynn():
     assert "ynn" in products.compile().as_text()
 
 
+def test_a_gradient_of_a_kernel_alone_is_computed_by_ynn():
+    images, kernel = np.ones((32, 32, 32, 32), np.float32), np.ones((5, 5, 32, 32), np.float32)
+
+    def gradient(x, y):
+        return xjax.linear_transpose(lambda k: conv(x, k), kernel)(y)
+
+    alone = xjax.jit(gradient).lower(images, images).as_text()
+    assert "stablehlo.convolution" in alone and YNN not in compiler_flags("cpu", alone, {})
+    both = xjax.jit(lambda x, y: (gradient(x, y), conv(x, kernel))).lower(images, images).as_text()
+    assert YNN in compiler_flags("cpu", both, {})
+
+
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: choice.flag)
 def test_a_flag_of_the_user_is_kept(choice, monkeypatch):
     program = xjax.jit(conv).lower(X, K).as_text()

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from numpy.polynomial import polynomial
 
 import xjax
 import xjax.numpy as jnp
@@ -135,21 +134,17 @@ def rectified_power(n: int) -> Moments:
 
     def nngp(n: int, c: Array, a: Array, b: Array, gap: Array) -> Array:
         # J_n = sin P_n(cos) + (pi - angle) Q_n(cos), where J_{n+1} = (2 n + 1) cos J_n - sin dJ_n / d angle.
-        of_sine, of_angle = np.zeros(1), np.ones(1)
+        cosine, square = np.poly1d([1, 0]), np.poly1d([-1, 0, 1])            # of the cosine: itself, and sin**2
+        of_sine, of_angle = np.poly1d([0]), np.poly1d([1])
         for k in range(n):
-            cosine = np.array([0.0, 1.0])
-            square = np.array([1.0, 0.0, -1.0])
-            sine = polynomial.polyadd(polynomial.polymul(2 * k * cosine, of_sine),
-                                      polynomial.polyadd(polynomial.polymul(square, polynomial.polyder(of_sine)),
-                                                         of_angle))
-            of_angle = polynomial.polyadd(polynomial.polymul((2 * k + 1) * cosine, of_angle),
-                                          polynomial.polymul(square, polynomial.polyder(of_angle)))
-            of_sine = sine
+            of_sine, of_angle = (2 * k * cosine * of_sine + square * of_sine.deriv() + of_angle,
+                                 (2 * k + 1) * cosine * of_angle + square * of_angle.deriv())
         size = _root(a * b)
         known = size > 0
         cos = jnp.where(known, c / jnp.where(known, size, 1), 0)
         sin = jnp.where(known, _root(gap) / jnp.where(known, size, 1), 1)
-        value = sin * _horner(of_sine, cos) + (math.pi - _angle(c, gap)) * _horner(of_angle, cos)
+        sine_part, angle_part = (_horner(part.coeffs[::-1], cos) for part in (of_sine, of_angle))
+        value = sin * sine_part + (math.pi - _angle(c, gap)) * angle_part
         return value * size**n / (2 * math.pi)
 
     def moments(c: Array, a: Array, b: Array, gap: Array) -> tuple[Array, Array]:
@@ -236,13 +231,17 @@ def power_series(coefficients: Sequence[float]) -> Moments:
         derivative = np.asarray(coefficients, float)
         for j in range(len(coefficients)):
             total = total + _mean(derivative, a) * _mean(derivative, b) * c**j / factorial
-            derivative, factorial = polynomial.polyder(derivative), factorial * (j + 1)
+            derivative, factorial = _derivative(derivative), factorial * (j + 1)
         return total
 
     def moments(c: Array, a: Array, b: Array, gap: Array) -> tuple[Array, Array]:
-        return expectation(coefficients, c, a, b), expectation(polynomial.polyder(coefficients), c, a, b)
+        return expectation(coefficients, c, a, b), expectation(_derivative(np.asarray(coefficients, float)), c, a, b)
 
     return moments
+
+
+def _derivative(coefficients: np.ndarray) -> np.ndarray:
+    return coefficients[1:] * np.arange(1, len(coefficients))
 
 
 def _mean(coefficients: Sequence[float] | np.ndarray, variance: Array) -> Array:

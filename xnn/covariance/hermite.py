@@ -10,13 +10,14 @@ equal inputs exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import xjax
 import xjax.numpy as jnp
+from xjax import lax
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike
 from xnn.covariance.elementwise import Moments
@@ -97,11 +98,34 @@ def _weighted_polynomials() -> np.ndarray:
 
 
 def _series(r: Array, one: _Coefficients, other: _Coefficients) -> Array:
-    total = one.even * other.even * r ** TERMS + one.odd * other.odd * r ** (TERMS + 1)
-    value = jnp.zeros_like(total)
-    for k in reversed(range(TERMS)):
-        value = value * r + one.terms[k] * other.terms[k]
-    return value + total
+    """The sum over k of ``one[k] * other[k] * r**k``, with the powers beyond the terms."""
+    return (_power_series(r, one.terms, other.terms) + one.even * other.even * r**TERMS
+            + one.odd * other.odd * r ** (TERMS + 1))
+
+
+@xjax.custom_jvp
+def _power_series(r: Array, one: Array, other: Array) -> Array:
+    return _horner(r, (one, other), lambda k, one, other: one * other)
+
+
+@_power_series.defjvp
+def _power_series_jvp(values: Sequence[Array], tangents: Sequence[Array]) -> tuple[Array, Array]:
+    # Reverse mode through the loop would store an array of the size of r for each term.
+    (r, one, other), (dr, d_one, d_other) = values, tangents
+    slope = _horner(r, (one, other), lambda k, one, other: k * one * other, first=1)
+    by_terms = _horner(r, (one, other, d_one, d_other),
+                       lambda k, one, other, d_one, d_other: d_one * other + one * d_other)
+    return _power_series(r, one, other), slope * dr + by_terms
+
+
+def _horner(r: Array, terms: Sequence[Array], coefficient: Callable[..., Array], first: int = 0) -> Array:
+    """The sum over k >= first of ``coefficient(k, *terms[k]) * r**(k - first)``, in a loop with 8 terms a step."""
+    def step(total: Array, at: Any) -> tuple[Array, None]:
+        k, *of_k = at
+        return total * r + coefficient(k, *of_k), None
+
+    degrees = jnp.arange(first, TERMS, dtype=r.dtype)
+    return lax.scan(step, jnp.zeros_like(r), (degrees, *(term[first:] for term in terms)), reverse=True, unroll=8)[0]
 
 
 def expansion_error(fun: Callable[[Array], Array], variance: ArrayLike) -> tuple[Array, Array]:

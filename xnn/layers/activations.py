@@ -8,8 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from numpy.polynomial import hermite_e
-
 import xjax.numpy as jnp
 from xjax import lax, nn
 from xjax.errors import bad
@@ -122,9 +120,11 @@ def Monomial(degree: int) -> Layer:
 def Hermite(degree: int) -> Layer:
     """The Hermite polynomial of this degree, of variance 1 for standard normal values.  Params: ``()``."""
     _check_degree("Hermite", degree)
-    coefficients = hermite_e.herme2poly((0,) * degree + (1,)) / math.sqrt(math.factorial(degree))
-    return elementwise(lambda x, degree: jnp.polyval(jnp.asarray(coefficients[::-1], x.dtype), x), "Hermite",
-                       degree=degree, moments=moments.power_series(tuple(coefficients)))
+    highest_first = tuple(
+        (-1) ** j * math.sqrt(math.factorial(degree)) / (math.factorial(j) * math.factorial(degree - 2 * j) * 2**j)
+        if k == 2 * j else 0.0 for k in range(degree + 1) for j in (k // 2,))
+    return elementwise(lambda x, degree: jnp.polyval(jnp.asarray(highest_first, x.dtype), x), "Hermite",
+                       degree=degree, moments=moments.power_series(highest_first[::-1]))
 
 
 def _check_degree(name: str, degree: int) -> None:
