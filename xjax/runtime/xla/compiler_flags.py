@@ -42,7 +42,8 @@ def _has_convolutions_of_small_windows(text: str) -> bool:
     """
     def spatial_size(layout: str, shape: str) -> int:
         """Args: layout: such as "0, 1, i, o"; shape: such as "3x3x16x16xf32"."""
-        return math.prod(int(n) for axis, n in zip(layout.split(", "), shape.split("x"), strict=False) if axis.isdigit())
+        axes = zip(layout.split(", "), shape.split("x"), strict=False)         # the last part of shape is the dtype
+        return math.prod(int(size) for axis, size in axes if axis.isdigit())
 
     return any(spatial_size(result, result_shape) >= spatial_size(window, window_shape)
                for window, result, window_shape, result_shape in _CONVOLUTION.findall(text))
