@@ -34,9 +34,8 @@ def run(library: str, arguments: Sequence[str], folder: Path = ROOT, seconds: fl
         **env: str) -> subprocess.CompletedProcess:
     """A Python process with xjax as jax, or with the real JAX."""
     command = [sys.executable, "-W", "ignore", *PREFIXES[library], *arguments]
-    return subprocess.run(command, cwd=folder, text=True, capture_output=True, timeout=seconds,
-                          env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu",
-                               "XJAX_ENABLE_COMPILATION_CACHE": "false", **env})
+    env = {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XJAX_ENABLE_COMPILATION_CACHE": "false", **env}
+    return subprocess.run(command, cwd=folder, text=True, capture_output=True, timeout=seconds, env={**os.environ, **env})
 
 
 # -- the libraries' own tests -----------------------------------------------------------------------------------------
@@ -47,7 +46,8 @@ def results(library: str, folder: Path, options: Sequence[str]) -> dict[str, str
         report = Path(temporary) / "report.xml"
         # python -m adds the current folder to sys.path, which must not be that of the library.
         process = run(library, ["-m", "pytest", str(folder), "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
-                                "--continue-on-collection-errors", *options], folder=Path(temporary))
+                                "--continue-on-collection-errors", *options], folder=Path(temporary),
+                      XJAX_ENABLE_COMPILATION_CACHE="true")
         if not report.exists():
             sys.exit(f"{library}: pytest wrote no report\n{process.stdout[-3000:]}{process.stderr[-3000:]}")
         outcomes = {}
