@@ -34,8 +34,9 @@ def run(library: str, arguments: Sequence[str], folder: Path = ROOT, seconds: fl
         **env: str) -> subprocess.CompletedProcess:
     """A Python process with xjax as jax, or with the real JAX."""
     command = [sys.executable, "-W", "ignore", *PREFIXES[library], *arguments]
-    env = {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XJAX_ENABLE_COMPILATION_CACHE": "false", **env}
-    return subprocess.run(command, cwd=folder, text=True, capture_output=True, timeout=seconds, env={**os.environ, **env})
+    settings = {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XJAX_ENABLE_COMPILATION_CACHE": "false", **env}
+    return subprocess.run(command, cwd=folder, text=True, capture_output=True, timeout=seconds,
+                          env={**os.environ, **settings})
 
 
 # -- the libraries' own tests -----------------------------------------------------------------------------------------
