@@ -11,6 +11,7 @@ from xjax import tree_util
 from xjax.errors import bad, check_choice
 from xjax.typing import Array, ArrayLike
 from xnn.covariance.kernel import Kernel, NeedsPairs, Options, Pair, Parameterization, Points, kernel_of_inputs
+from xnn.sparse import CSR, is_scipy_sparse
 
 if TYPE_CHECKING:
     from xnn.layer import Layer
@@ -62,8 +63,13 @@ def _pairs(caller: str, layer: Layer, inputs: Mapping[str, Any], has_x2: bool) -
         if has_x2 and not (isinstance(value, tuple) and len(value) == 2):
             raise bad(caller, f"`{name}` must be a pair, for x1 and for x2", {name: type(value).__name__},
                       f"{name}=(value of x1, value of x2).")
-        pairs[name] = Pair(*value) if has_x2 else Pair(value, value)
+        one, other = map(_as_arrays, value if has_x2 else (value, value))
+        pairs[name] = Pair(one, other)
     return pairs
+
+
+def _as_arrays(value: Any) -> Any:
+    return CSR.from_scipy(value) if is_scipy_sparse(value) else value
 
 
 def _compiled(layer: Layer, options: Options, x1: Array, x2: Array | None, inputs: dict[str, Pair]) -> Kernel:

@@ -9,9 +9,9 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax.errors import bad
-from xjax.typing import Array
+from xjax.typing import Array, ArrayLike
 from xnn.covariance.affine import same_position
-from xnn.covariance.kernel import Kernel, NeedsPairs
+from xnn.covariance.kernel import Kernel, NeedsPairs, Pair, new_weights
 
 
 def on_positions(kernel: Kernel, linear: Callable[[Array], Array], second: Callable[[Array], Array] | None = None,
@@ -44,6 +44,16 @@ def on_positions(kernel: Kernel, linear: Callable[[Array], Array], second: Calla
     nngp = both(kernel.nngp, 2, maps)
     return kernel.replace(nngp=nngp, ntk=None if kernel.ntk is None else both(kernel.ntk, 2, maps),
                           var1=variance(kernel.var1, 0), var2=variance(kernel.var2, 1), positions=left)
+
+
+def on_nodes(kernel: Kernel, propagate: Callable[[Any, Array], Array], graph: Pair) -> Kernel:
+    """The kernel after a linear map of the nodes, which are the positions.
+
+    Args: propagate: ``(graph, x) -> y`` of node features x [n, f].
+    """
+    if not kernel.options.rows:
+        raise NeedsPairs("rows")
+    return on_positions(kernel, *(lambda x, one=one: propagate(one, x[0])[None] for one in graph))
 
 
 def _size(shape: Sequence[int]) -> int:
@@ -119,3 +129,45 @@ def dropped(kernel: Kernel, rate: float) -> Kernel:
             equal &= same_position(kernel.nngp.shape, 2, kernel.positions)
     return kernel.replace(nngp=scaled(kernel.nngp, equal), ntk=scaled(kernel.ntk, equal),
                           var1=of_variance(kernel.var1), var2=of_variance(kernel.var2), gaussian=kernel.gaussian)
+
+
+def with_random_positions(kernel: Kernel, variance: ArrayLike) -> Kernel:
+    """The kernel after the addition of a row of a random table, one for each position of one position axis."""
+    _check_sequence(kernel)
+
+    def equal(values: Array, batch: int, pairs: bool) -> Array:
+        shape = values.shape
+        at = same_position(shape, batch, 1).astype(values.dtype) if pairs else jnp.ones((1,) * len(shape), values.dtype)
+        return jnp.broadcast_to(at, shape)
+
+    def change(values: Array, batch: int, pairs: bool) -> Array:
+        return values + equal(values, batch, pairs) * variance
+
+    after = kernel.each(change, weights=kernel.weights | new_weights())
+    if kernel.ntk is None:
+        return after
+    own = 1.0 if kernel.options.parameterization == "standard" else variance
+    return after.replace(ntk=kernel.ntk + equal(kernel.ntk, 2, kernel.pairs) * own)
+
+
+def with_fixed_positions(kernel: Kernel, table: Callable[[int], Array]) -> Kernel:
+    """The kernel after the addition of a fixed row for each position. Args: table: length -> [length, features]."""
+    _check_sequence(kernel)
+    if not kernel.gaussian:
+        raise bad("SinusoidalPositions.kernel", "the values that positions are added to must have mean 0",
+                  fix="add them after a layer with random weights, such as Embedding or Dense.", exc=ValueError)
+
+    def change(values: Array, batch: int, pairs: bool) -> Array:
+        if not pairs:
+            rows = table(values.shape[-1])
+            return values + jnp.broadcast_to(jnp.sum(rows * rows, -1) / kernel.features, values.shape)
+        products = table(values.shape[-2]) @ table(values.shape[-1]).T / kernel.features
+        return values + jnp.broadcast_to(products, values.shape)
+
+    return kernel.each(change, gaussian=False).replace(ntk=kernel.ntk)
+
+
+def _check_sequence(kernel: Kernel) -> None:
+    if kernel.positions != 1:
+        raise bad("positions", "the values need one position axis", {"position axes": kernel.positions},
+                  "pass inputs [batch, time, features].", ValueError)

@@ -33,6 +33,9 @@ class Pair(NamedTuple):
     of2: Any
 
 
+NONE = Pair(None, None)
+
+
 class NeedsPairs(Exception):
     """A rule needs covariances between all pairs of positions, and has only those of equal positions.
 

@@ -50,7 +50,7 @@ from xnn.layers.activations import (
     TanhShrink,
     Threshold,
 )
-from xnn.layers.attention import CrossAttention, MultiHeadAttention
+from xnn.layers.attention import CrossAttention, LimitAttention, MultiHeadAttention
 from xnn.layers.cells import ConvLSTMCell, GRUCell, LSTMCell, RNNCell
 from xnn.layers.conditioning import AdaLN, AdaLNZero, FiLM, FourierFeatures, LabelEmbedding, SinusoidalFeatures
 from xnn.layers.conv import Conv, ConvLocal, ConvTranspose, DepthwiseConv
@@ -94,12 +94,13 @@ __all__ = [
     "FourierFeatures", "GLU", "GRU", "GRUCell", "Gaussian", "GaussianDropout", "GaussianNoise", "GeGLU", "Gelu",
     "GlobalAvgPool", "GlobalMaxPool", "GlobalSumPool", "GroupNorm", "HardShrink", "HardSigmoid", "HardSwish",
     "HardTanh", "Hermite", "Identity", "InstanceNorm", "LSTM", "LSTMCell", "LabelEmbedding", "LayerNorm",
-    "LayerScale", "LeakyRelu", "LearnedPositions", "LinearScaling", "Llama3Scaling", "LogSigmoid", "LogSoftmax",
-    "LongScaling", "MaxPool", "Maxout", "Mish", "MixtureOfExperts", "Monomial", "MultiHeadAttention", "PReLU", "Pad",
-    "PixelShuffle", "PixelUnshuffle", "Polynomial", "QuickGelu", "RMSNorm", "RNN", "RNNCell", "RReLU", "ReGLU",
-    "RectifiedMonomial", "RelativeBias", "Relu", "Relu6", "Reshape", "Rotary", "Scale", "Selu", "Sigmoid", "Sign",
-    "Silu", "Sin", "SinusoidalFeatures", "SinusoidalPositions", "SoftShrink", "SoftSign", "Softmax", "Softmin",
-    "Softplus", "SparsePlus", "SparseSigmoid", "Squareplus", "SqueezeExcite", "StochasticDepth", "SumPool", "SwiGLU",
-    "Tanh", "TanhShrink", "Threshold", "Upsample", "YarnScaling", "bidirectional", "elementwise", "scan_over_time"]
+    "LayerScale", "LeakyRelu", "LearnedPositions", "LimitAttention", "LinearScaling", "Llama3Scaling", "LogSigmoid",
+    "LogSoftmax", "LongScaling", "MaxPool", "Maxout", "Mish", "MixtureOfExperts", "Monomial", "MultiHeadAttention",
+    "PReLU", "Pad", "PixelShuffle", "PixelUnshuffle", "Polynomial", "QuickGelu", "RMSNorm", "RNN", "RNNCell", "RReLU",
+    "ReGLU", "RectifiedMonomial", "RelativeBias", "Relu", "Relu6", "Reshape", "Rotary", "Scale", "Selu", "Sigmoid",
+    "Sign", "Silu", "Sin", "SinusoidalFeatures", "SinusoidalPositions", "SoftShrink", "SoftSign", "Softmax",
+    "Softmin", "Softplus", "SparsePlus", "SparseSigmoid", "Squareplus", "SqueezeExcite", "StochasticDepth", "SumPool",
+    "SwiGLU", "Tanh", "TanhShrink", "Threshold", "Upsample", "YarnScaling", "bidirectional", "elementwise",
+    "scan_over_time"]
 
 public_names(__name__)

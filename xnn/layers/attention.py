@@ -1,16 +1,23 @@
-"""`MultiHeadAttention` and `CrossAttention`: four `Dense` layers around attention without parameters.
+"""`MultiHeadAttention` and `CrossAttention`: four `Dense` layers around attention without parameters; `LimitAttention`.
 
 The projections are matrices [features, heads * head_size], with the heads one after another, instead of arrays with
 three axes. So weights of Hugging Face are their transposes, `params.low_rank` can adapt them, and a mesh axis over the
 last axis shards them by heads.
 """
 
+import dataclasses
 from collections.abc import Callable
+from typing import Literal
 
 import xjax.numpy as jnp
-from xjax.errors import bad
+from xjax import nn
+from xjax.errors import bad, check_choice
+from xjax.typing import Array
 from xnn.compose import composite
-from xnn.layer import Layer, recorded
+from xnn.covariance.attention import weighted, with_gaussian_products
+from xnn.covariance.evaluation import kernel_after
+from xnn.covariance.kernel import NONE
+from xnn.layer import Layer, recorded, shape_kept
 from xnn.layers.dense import Dense
 from xnn.layers.dot_product import ContextAttention, DotProductAttention
 from xnn.layers.positions import check_sequence
@@ -126,3 +133,73 @@ def _projections(features: int, heads: int, kv_heads: int, head_size: int, bias:
                  w_init: Callable | None) -> dict[str, Layer]:
     sizes = {"query": heads * head_size, "key": kv_heads * head_size, "value": kv_heads * head_size, "out": features}
     return {name: Dense(n, bias=bias, w_init=w_init) for name, n in sizes.items()}
+
+
+_WEIGHTS = {"softmax": nn.softmax, "identity": lambda products: products, "relu": nn.relu, "abs": jnp.abs}
+
+
+@recorded()
+def LimitAttention(features: int, heads: int, *, head_size: int | None = None,
+                   scaling: Literal["linear", "root"] = "linear",
+                   weights: Literal["softmax", "identity", "relu", "abs"] = "softmax", bias: bool = True,
+                   w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
+    """Self-attention whose limit of infinite width has a kernel in closed form (Hron et al., 2020).
+
+    Shape: [batch, time, n_in] -> [batch, time, features].
+
+    Args:
+      features, heads, head_size: as in `MultiHeadAttention`.
+      scaling: "linear": products are divided by `head_size`, and keys are the queries, so that products have a limit;
+        "root": products are divided by its root, and are Gaussian in the limit, which needs weights="identity".
+      weights: the function of the products that gives the weights of the values; "identity" for the products.
+      bias: whether the last projection adds a vector; the others do not.
+      w_init, b_init: as in `Dense`.
+    Inputs: mask: bool [batch, time], False for padding, which gets no weight.
+    Params: ``{"query", "key", "value", "out"}``, each ``{"w", "b"}`` of a `Dense`, and ``"attend": ()``; no "key" with
+      linear scaling.
+    Raises: ValueError for other weights with scaling="root".
+    """
+    check_choice("LimitAttention", "scaling", scaling, ("linear", "root"))
+    check_choice("LimitAttention", "weights", weights, _WEIGHTS)
+    if scaling == "root" and weights != "identity":
+        raise bad("LimitAttention", "there is no closed form for a function of Gaussian products", {"weights": weights},
+                  'pass weights="identity", or scaling="linear".', ValueError)
+    head_size, _ = _head_sizes("LimitAttention", features, heads, head_size, heads)
+    names = ("query", "value") if scaling == "linear" else ("query", "key", "value")
+    children = {name: Dense(heads * head_size, bias=False, w_init=w_init) for name in names}
+    children["attend"] = Layer(shape_kept, lambda params, x, key, value, mask=None, *, rng=None, train=False: attend(
+        x, key, value, mask), "attend")
+    children["out"] = Dense(features, bias=bias, w_init=w_init, b_init=b_init)
+    factor = 1 / head_size if scaling == "linear" else head_size**-0.5
+
+    def weights_of(products: Array, mask: Array | None) -> Array:
+        """Args: products: [batch, ..., time, time]; mask: [batch, time]."""
+        if mask is None:
+            return _WEIGHTS[weights](products)
+        seen = jnp.expand_dims(jnp.asarray(mask).astype(bool), tuple(range(1, products.ndim - 1)))
+        seen = jnp.broadcast_to(seen, products.shape)
+        if weights == "softmax":
+            return nn.softmax(products, where=seen)
+        return jnp.where(seen, _WEIGHTS[weights](products), 0)
+
+    def attend(query: Array, key: Array, value: Array, mask: Array | None) -> Array:
+        query, key, value = (jnp.reshape(one, (*one.shape[:2], heads, head_size)) for one in (query, key, value))
+        products = jnp.einsum("bshc,bthc->bhst", query, key) * factor
+        y = jnp.einsum("bhst,bthc->bshc", weights_of(products, mask), value)
+        return jnp.reshape(y, (*y.shape[:2], heads * head_size))
+
+    def attention(layers, x, mask=None):
+        x = check_sequence("LimitAttention", x)
+        query = layers.query(x)
+        key = query if scaling == "linear" else layers.key(x)
+        return layers.out(layers.attend(query, key=key, value=layers.value(x), mask=mask))
+
+    def kernel_rule(kernel, mask=NONE):
+        of = {name: kernel_after(children[name], kernel, {}) for name in names}
+        if scaling == "linear":
+            after = weighted(of["value"], of["query"], weights_of, mask)
+        else:
+            after = with_gaussian_products(of["query"], of["key"], of["value"], mask)
+        return kernel_after(children["out"], after, {})
+
+    return dataclasses.replace(composite(attention, "LimitAttention", **children), kernel_rule=kernel_rule)

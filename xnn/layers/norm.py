@@ -200,7 +200,7 @@ def _of_batch(params: Params, x: Array, epsilon: float, scale: bool, bias: bool)
     n, axes = _checked_count(x, 1), tuple(range(x.ndim - 1))
     check_params("BatchNorm", params, x, scale=x.shape[-1:] if scale else None, bias=x.shape[-1:] if bias else None)
     wide = x.astype(at_least_float32(x.dtype))
-    fits = all(jnp.asarray(value).dtype == x.dtype == wide.dtype for value in params.values())
+    fits = x.dtype == wide.dtype and all(jnp.asarray(value).dtype == x.dtype for value in params.values())
     factors = [jnp.expand_dims(params[name], axes) if fits and name in params else None for name in ("scale", "bias")]
     y, mean, var = _standardize(wide, *factors, axes, epsilon)
     if not fits:
@@ -233,7 +233,7 @@ def _masked_moments(x: Array, mask: Array, axis_name: str | None) -> tuple[Any, 
 
 
 def _moved(running: Array, new: Array, momentum: float) -> Array:
-    return ((1 - momentum) * running + momentum * new).astype(running.dtype)
+    return ((1 - momentum) * running.astype(new.dtype) + momentum * new).astype(running.dtype)
 
 
 def _by_group(caller: str, x: Array, groups: int, epsilon: float, row_mask: ArrayLike | None) -> Array:

@@ -18,6 +18,9 @@ from xjax.errors import bad
 from xjax.nn import initializers
 from xjax.typing import Array, ArrayLike, Params, PRNGKey, Shape
 from xnn.checks import check_float, check_params, check_shape, type_text
+from xnn.covariance.affine import variance_of
+from xnn.covariance.fixed import with_fixed_positions, with_random_positions
+from xnn.covariance.kernel import NONE, Pair
 from xnn.layer import CacheFns, Layer, recorded
 from xnn.precision import at_least_float32
 from xnn.sparse.segment import rows_at
@@ -49,7 +52,12 @@ def LearnedPositions(length: int, *, init: Callable | None = None) -> Layer:
                       f"LearnedPositions({x.shape[1]}), or shorter sequences.", ValueError)
         return rows_at(params["table"], at)
 
-    return _adding("LearnedPositions", init_params, rows)
+    def kernel_rule(kernel, mask=NONE, positions=NONE):
+        _check_counted("LearnedPositions", mask, positions)
+        shape = (length, kernel.features)
+        return with_random_positions(kernel, variance_of("LearnedPositions", "init", make_table, shape))
+
+    return _adding("LearnedPositions", init_params, rows, kernel_rule)
 
 
 @recorded()
@@ -71,10 +79,25 @@ def SinusoidalPositions(*, base: float = 10_000.0) -> Layer:
     def rows(params: Params, x: Array, at: Array) -> Array:
         return sines_and_cosines(angles_of(x, at, frequencies_of(x.shape[-1], base))).astype(x.dtype)
 
-    return _adding("SinusoidalPositions", init, rows)
+    def kernel_rule(kernel, mask=NONE, positions=NONE):
+        _check_counted("SinusoidalPositions", mask, positions)
+
+        def table(length):
+            x = jnp.zeros((1, length, kernel.features), kernel.nngp.dtype)
+            return rows((), x, jnp.arange(length)[None])[0]
+
+        return with_fixed_positions(kernel, table)
+
+    return _adding("SinusoidalPositions", init, rows, kernel_rule)
 
 
-def _adding(name: str, init: Callable, rows: Callable) -> Layer:
+def _check_counted(name: str, mask: Pair, positions: Pair) -> None:
+    if any(one is not None for one in (*mask, *positions)):
+        raise bad(f"{name}.kernel", "there is a kernel for positions that are counted from 0 only",
+                  fix="leave out `mask` and `positions`.", exc=ValueError)
+
+
+def _adding(name: str, init: Callable, rows: Callable, kernel_rule: Callable) -> Layer:
     """A layer that adds ``rows(params, x, at)`` to x, where `at` has the position of each vector of x."""
 
     def added(params: Params, x: Array, at: Array) -> Array:
@@ -92,7 +115,7 @@ def _adding(name: str, init: Callable, rows: Callable) -> Layer:
         at = positions_of(name, x, mask, positions, cache["next"])
         return added(params, x, at), {"next": jnp.maximum(cache["next"], jnp.max(_kept(at, mask), 1) + 1)}
 
-    return Layer(init, apply, name, cache=CacheFns(init_cache, apply_with_cache))
+    return Layer(init, apply, name, cache=CacheFns(init_cache, apply_with_cache), kernel_rule=kernel_rule)
 
 
 # -- sinusoids -----------------------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ def _made(layer):
     if name in ("conv", "transposed", "local"):
         kind = {"conv": xnn.Conv, "transposed": xnn.ConvTranspose, "local": xnn.ConvLocal}[name]
         return kind(WIDTH, args[0], **args[1], **WEIGHTS)
+    if name == "attention":
+        return xnn.LimitAttention(WIDTH, 4, scaling=args[0], weights=args[1], **WEIGHTS)
     if name == "residual":
         return xnn.residual(built(args[0]))
     if name == "branches":

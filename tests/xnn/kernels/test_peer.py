@@ -18,7 +18,7 @@ def test_values(name):
     inputs, model = peer.MODELS[name]
     layer, x1 = built(model), INPUTS[inputs]
     with xjax.enable_x64(True):
-        for parameterization in ("ntk", "standard"):
+        for parameterization in peer.parameterizations(name):
             for which, x2 in (("same", None), ("other", INPUTS[peer.OTHER[inputs]])):
                 kernels = layer.kernel(x1, x2, parameterization=parameterization, train=True)
                 expected = EXPECTED[f"{name} {parameterization} {which}"]

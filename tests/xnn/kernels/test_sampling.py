@@ -13,13 +13,14 @@ import xjax.numpy as jnp
 import xnn
 from xjax import random
 from xjax.nn.initializers import glorot_uniform, normal, variance_scaling
-from xnn import Conv, Dense, Relu, Tanh, residual, serial
+from xnn import Conv, Dense, GraphConvolution, Relu, Tanh, residual, serial
+from xnn.graph import APPNP, GIN, SGC, Graph, GraphPool, batch
 from xnn.kernels import empirical_kernel
 
 WIDTH, NETWORKS = 512, 96
 W = {"w_init": variance_scaling(1.5, "fan_in", "normal"), "b_init": normal(0.3)}
 D = Dense(WIDTH, **W)
-C = Conv(128, (3, 3), **W)
+C = Conv(256, (3, 3), **W)
 ROWS, IMAGES, TOKENS = (4, 6), (3, 5, 5, 2), (3, 6)
 
 MODELS = {
@@ -41,6 +42,13 @@ MODELS = {
     "dilated groups": (serial(C, Relu, Conv(128, (3, 3), dilation=2, groups=2, **W), xnn.Flatten), IMAGES),
     "local": (serial(xnn.ConvLocal(128, (3, 3), **W), Relu, xnn.GlobalAvgPool(), Dense(64)), IMAGES),
     "tokens": (serial(xnn.Embedding(5, WIDTH), Conv(256, (2,), **W), Relu, xnn.GlobalAvgPool(), D), TOKENS),
+    "learned positions": (serial(xnn.Embedding(5, WIDTH), xnn.LearnedPositions(6, init=normal(1.0)), Relu, D,
+                                 xnn.GlobalAvgPool()), TOKENS),
+    "sinusoidal positions": (serial(xnn.Embedding(5, WIDTH), xnn.SinusoidalPositions(), D, Relu, xnn.GlobalAvgPool(),
+                                    D), TOKENS),
+    "attention": (serial(D, xnn.LimitAttention(WIDTH, 8, **W), Relu, xnn.GlobalAvgPool(), D), (3, 5, 4)),
+    "attention, Gaussian products": (serial(D, xnn.LimitAttention(256, 16, scaling="root", weights="identity", **W),
+                                            xnn.GlobalAvgPool()), (3, 5, 4)),
     "positions kept": (serial(Conv(256, (3,), **W), Relu, Dense(256, **W)), (2, 4, 3)),
 }
 FUNCTIONS = [
@@ -75,4 +83,33 @@ def test_finite_networks(name):
     x = inputs(shape)
     expected, mean = np.stack(layer.kernel(x)), means(layer, x)
     scale = np.max(np.abs(expected), tuple(range(1, expected.ndim)), keepdims=True)
+    np.testing.assert_allclose(mean / scale, expected / scale, 0, 0.03)
+
+
+GRAPH = batch([Graph.from_edges([0, 1, 2], [1, 2, 0]), Graph.from_edges([0, 1], [1, 2]), Graph.from_edges([0], [1])])
+G = GraphConvolution(WIDTH, norm="symmetric", **W)
+GRAPH_MODELS = {
+    "convolutions": serial(G, Relu, G, Relu, D),
+    "isomorphism": serial(GIN(serial(D, Relu, D)), Relu, GIN(serial(D, Relu, D)), GraphPool("sum"), D),
+    "learned weight of a node": serial(GIN(serial(D, Relu, D), train_eps=True), GraphPool("mean")),
+    "simple convolution": serial(D, Relu, SGC(WIDTH, 2, **W)),
+    "propagated predictions": serial(D, Relu, D, APPNP(3)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GRAPH_MODELS)
+def test_finite_networks_on_graphs(name):
+    layer, x = GRAPH_MODELS[name], inputs((8, 5))
+    expected = np.stack(layer.kernel(x, graph=GRAPH))
+
+    def both(params):
+        y = layer.apply(params, x, GRAPH)
+        leaves = xjax.tree.leaves(xjax.jacrev(lambda p: layer.apply(p, x, GRAPH)[:, :16])(params))
+        ntk = sum(jnp.einsum("ico,jco->ij", *[jnp.reshape(leaf, (*leaf.shape[:2], -1))] * 2) for leaf in leaves) / 16
+        return jnp.stack([y @ y.T / y.shape[1], ntk])
+
+    drawn = xjax.jit(lambda key: both(layer.init(key, x.shape)[1]))
+    mean = np.mean([drawn(random.PRNGKey(i)) for i in range(NETWORKS)], 0)
+    scale = np.max(np.abs(expected), (1, 2), keepdims=True)
     np.testing.assert_allclose(mean / scale, expected / scale, 0, 0.03)

@@ -76,6 +76,13 @@ def _models():
                 _DENSE, ("branches", name, [[("relu",), _DENSE], [("erf", 1.0, 1.0, 0.0), _DENSE]]), *end]
         yield f"branches {name} images", "images", [
             conv, ("branches", name, [[("relu",), conv], [("abs",), conv]]), conv, ("relu",), ("global_average",)]
+    for scaling, weights in (("linear", "softmax"), ("linear", "identity"), ("linear", "relu"), ("linear", "abs"),
+                             ("root", "identity")):
+        attention = ("attention", scaling, weights)
+        for name, model in (("flat", [attention, ("relu",), ("flatten",), ("dense", 1)]),
+                            ("pooled", [attention, ("global_average",), ("dense", 1)]),
+                            ("deep", [_DENSE, attention, ("relu",), attention, ("relu",), ("global_average",)])):
+            yield f"attention {scaling} {weights} {name}", "series", model
     for name, end in (("rows", []), ("two", [("relu",), _DENSE])):
         yield f"dropout {name}", "rows", [_DENSE, ("relu",), ("dropout", 0.3), _DENSE, *end]
     yield "dropout images", "images", [conv, ("relu",), ("dropout", 0.3), conv, ("relu",), ("global_average",)]
@@ -91,6 +98,11 @@ def arrays() -> dict[str, np.ndarray]:
     return {name: rng.normal(size=shape) for name, shape in INPUTS.items()}
 
 
+def parameterizations(name: str) -> tuple[str, ...]:
+    """Its attention has one of the two."""
+    return ("ntk",) if name.startswith("attention") else ("ntk", "standard")
+
+
 def _built(stax, model, parameterization):
     width = {"W_std": W, "b_std": B, "parameterization": parameterization}
 
@@ -100,6 +112,11 @@ def _built(stax, model, parameterization):
             window, options = args
             kind = {"conv": stax.Conv, "transposed": stax.ConvTranspose, "local": stax.ConvLocal}[name]
             return kind(WIDTH, window, options["strides"], options["padding"], **width)
+        if name == "attention":
+            scaling, weights = args
+            return stax.GlobalSelfAttention(
+                WIDTH, 4, 4, 4, linear_scaling=scaling == "linear", W_key_std=W, W_value_std=W, W_query_std=W,
+                W_out_std=W, b_std=B, attention_mechanism=weights.upper())
         if name == "residual":
             return stax.serial(stax.FanOut(2), stax.parallel(stax.Identity(), _built(stax, args[0], parameterization)),
                                stax.FanInSum())
@@ -134,7 +151,7 @@ def main() -> None:
 
     given, results = arrays(), {}
     for name, (inputs, model) in MODELS.items():
-        for parameterization in ("ntk", "standard"):
+        for parameterization in parameterizations(name):
             kernel = _built(stax, model, parameterization)[2]
             for x2 in (None, given[OTHER[inputs]]):
                 result = kernel(given[inputs], x2, ("nngp", "ntk"))

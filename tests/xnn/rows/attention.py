@@ -17,6 +17,7 @@ from xnn import (
     EncoderBlock,
     FeedForward,
     LearnedPositions,
+    LimitAttention,
     LinearScaling,
     Llama3Scaling,
     LongScaling,
@@ -198,10 +199,34 @@ def normal(*shape):
 
 
 CONTEXT = normal(2, 5, 3)
+def limit_attention(heads, weights, factor):
+    """The values of `LimitAttention`; `weights` is a function of products and mask."""
+    def oracle(p, x, mask=None):
+        names = [name for name in p if name not in ("out", "attend")]
+        split = {name: np.reshape(x @ p[name]["w"], (*x.shape[:2], heads, -1)) for name in names}
+        size = split["query"].shape[-1]
+        products = np.einsum("bshc,bthc->bhst", split["query"], split.get("key", split["query"])) / size**factor
+        y = np.einsum("bhst,bthc->bshc", weights(products, mask), split["value"])
+        return np.reshape(y, (*x.shape[:2], -1)) @ p["out"]["w"] + p["out"]["b"]
+
+    return oracle
+
+
+def _softmax_of_seen(products, mask):
+    e = np.exp(products - products.max(-1, keepdims=True)) * mask[:, None, None, :]
+    return e / e.sum(-1, keepdims=True)
+
+
 ATTEND = MultiHeadAttention(6, 2)
 MLP = FeedForward(6, 8)
 # A block has several sums of about 6 products in sequence, in half precision too.
 ROWS = {
+    "LimitAttention": LayerRow(
+        LimitAttention(6, 2), (2, 4, 5), limit_attention(2, _softmax_of_seen, 1), tol=2,
+        extra={"mask": lambda npr: np.array([[True, True, False, True], [True, True, True, True]])}),
+    "LimitAttention, products": LayerRow(
+        LimitAttention(6, 2, scaling="root", weights="identity"), (2, 4, 5),
+        limit_attention(2, lambda products, mask: products, 0.5), tol=2),
     "MultiHeadAttention": LayerRow(ATTEND, (2, 4, 6), multi_head(2), tol=2),
     "MultiHeadAttention, grouped": LayerRow(
         MultiHeadAttention(5, 4, head_size=2, kv_heads=2, causal=True, window=2, scale=0.3, bias=False), (2, 4, 6),

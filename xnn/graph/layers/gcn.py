@@ -8,12 +8,16 @@ from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import check_entries, check_features, check_shape, type_text
 from xnn.composites import apply_child, init_child
+from xnn.covariance.affine import affine, variance_of
+from xnn.covariance.evaluation import kernel_after
+from xnn.covariance.fixed import on_nodes
 from xnn.graph.layers.normalize import Norm
 from xnn.graph.layers.propagate import adjacency_of, as_features, check_norm, normalized
 from xnn.graph.structure.adjacency import EdgeList, as_adjacency, edge_form, is_array
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph
 from xnn.layer import Layer, Parts, recorded
+from xnn.layers.activations import Relu
 from xnn.layers.dropout import Dropout
 from xnn.rng import Rng, fold_in
 from xnn.sparse import CSR, is_scipy_sparse
@@ -56,7 +60,15 @@ def GraphConvolution(n_out: int, *, bias: bool = True, norm: Norm | None = None,
         y = normalized(adj, h, norm, self_loops) @ h
         return y if b is None else y + jnp.broadcast_to(b, y.shape)
 
-    return Layer(init, apply, "GraphConvolution")
+    def kernel_rule(kernel, graph):
+        def propagate(graph, x):
+            return normalized(adjacency_of("GraphConvolution", graph, x), x, norm, self_loops) @ x
+
+        w_variance = variance_of("GraphConvolution", "w_init", w_init, (kernel.features, n_out))
+        b_variance = variance_of("GraphConvolution", "b_init", b_init, (n_out,)) if bias else None
+        return affine(on_nodes(kernel, propagate, graph), n_out, kernel.features, w_variance, b_variance)
+
+    return Layer(init, apply, "GraphConvolution", kernel_rule=kernel_rule)
 
 
 @recorded("n_layers")
@@ -81,7 +93,7 @@ def GCN(nhid: int | Sequence[int], nclass: int, dropout: float = 0.5, *, sparse:
         None accepts both.
       bias, norm: as in `GraphConvolution`.
       n_layers: number of convolutions, 2 if None; for a sequence nhid it must be ``len(nhid) + 1``.
-    Params: tuple of ``(W, b)``, one for each convolution.
+    Params: tuple of ``(W, b)``, one for each convolution.  Kernel: that of the values before the log-softmax.
     Shape: x [n, n_features], adj [n, n] -> log-probabilities [n, nclass].
     """
     convolve = [GraphConvolution(n_out, bias=bias, norm=norm) for n_out in (*_hidden_sizes(nhid, n_layers), nclass)]
@@ -118,7 +130,14 @@ def _network(convolve: Sequence[Layer], drop: Layer, sparse: bool | None) -> Lay
     def rebuild(layers):
         return _network(list(layers.values()), drop, sparse)
 
-    return Layer(init, apply, "GCN", ("adj",), parts=Parts(dict(enumerate(convolve)), walk, rebuild))
+    def kernel_rule(kernel, adj):
+        for i, layer in enumerate(convolve):
+            kernel = kernel_after(Relu, kernel, {}) if i else kernel
+            kernel = kernel_after(layer, kernel_after(drop, kernel, {}), {"graph": adj})
+        return kernel
+
+    return Layer(init, apply, "GCN", ("adj",), parts=Parts(dict(enumerate(convolve)), walk, rebuild),
+                 kernel_rule=kernel_rule)
 
 
 def _hidden_sizes(nhid: int | Sequence[int], n_layers: int | None) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Graph isomorphism layers: `GIN`, and `GINE` with edge features."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -7,6 +8,8 @@ import xjax.numpy as jnp
 from xjax import nn
 from xnn.checks import check_float, check_params, check_shape
 from xnn.composites import combine, dict_of
+from xnn.covariance.evaluation import kernel_after
+from xnn.covariance.fixed import on_nodes
 from xnn.graph.layers.edge_inputs import edge_inputs
 from xnn.graph.layers.params import affine, drawn
 from xnn.graph.layers.propagate import check_count
@@ -42,7 +45,7 @@ def GIN(mlp: Layer, eps: float = 0.0, train_eps: bool = False) -> Layer:
     def total(params, x, edges):
         return edges.neighbour_sum(x)
 
-    aggregate = _with_own("GIN", eps, train_eps, lambda n_in: {}, total)
+    aggregate = _with_own("GIN", eps, train_eps, lambda n_in: {}, total, linear=True)
     return _then("GIN", {"aggregate": aggregate, "mlp": as_layer(mlp, "GIN")})
 
 
@@ -79,8 +82,11 @@ def GINE(mlp: Layer, eps: float = 0.0, train_eps: bool = False, *, edge_features
 
 
 def _with_own(name: str, eps: float, train_eps: bool, shapes: Callable[[int], Mapping[str, Any]],
-              total: Callable[[Any, Any, Edges], Any], w_init: Callable | None = None) -> Layer:
-    """A layer ``(1 + eps) x + total(params, x, edges)``, where `total` sums over the edges of each node."""
+              total: Callable[[Any, Any, Edges], Any], w_init: Callable | None = None, linear: bool = False) -> Layer:
+    """A layer ``(1 + eps) x + total(params, x, edges)``, where `total` sums over the edges of each node.
+
+    Args: linear: whether `total` is a linear map of x without parameters.
+    """
 
     def init(rng, in_shape):
         in_shape = check_shape(name, in_shape, min_rank=2)
@@ -96,7 +102,11 @@ def _with_own(name: str, eps: float, train_eps: bool, shapes: Callable[[int], Ma
         edges = as_edges(graph, x, name)
         return (1 + (params["eps"] if train_eps else eps)) * x + total(params, x, edges)
 
-    return Layer(init, apply, "aggregate")
+    def kernel_rule(kernel, graph):
+        after = on_nodes(kernel, lambda graph, x: (1 + eps) * x + total({}, x, as_edges(graph, x, name)), graph)
+        return after.replace(ntk=after.ntk + kernel.nngp) if train_eps and kernel.ntk is not None else after
+
+    return Layer(init, apply, "aggregate", kernel_rule=kernel_rule if linear else None)
 
 
 def _then(name: str, children: Mapping[str, Layer]) -> Layer:
@@ -108,4 +118,8 @@ def _then(name: str, children: Mapping[str, Layer]) -> Layer:
     def forward(call, x, values):
         return call_on_rows(call, "mlp", call("aggregate", x), node_mask(values["graph"], x), values)
 
-    return combine(name, children, walk, forward, dict_of(children), rebuild=lambda some: _then(name, some))
+    def kernel_rule(kernel, **values):
+        return kernel_after(children["mlp"], kernel_after(children["aggregate"], kernel, values), values)
+
+    made = combine(name, children, walk, forward, dict_of(children), rebuild=lambda some: _then(name, some))
+    return dataclasses.replace(made, kernel_rule=kernel_rule)

@@ -15,6 +15,7 @@ from xjax.typing import Array, ArrayLike
 from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.combinators import only
 from xnn.composites import combine, dict_of
+from xnn.covariance.fixed import on_nodes
 from xnn.graph.structure.graph import Graph
 from xnn.graph.structure.groups import Groups, as_groups, graphs_shape
 from xnn.graph.structure.masked import MaskedGraph, call_on_rows, mask_graph, node_mask
@@ -54,7 +55,10 @@ def GraphPool(how: Reduction = "mean") -> Layer:
         x = check_float("GraphPool", x, 2)
         return _REDUCTIONS[how](as_groups(graph, x, "GraphPool"), x)
 
-    return Layer(init, apply, "GraphPool")
+    def kernel_rule(kernel, graph):
+        return on_nodes(kernel, lambda graph, x: apply((), x, graph), graph)
+
+    return Layer(init, apply, "GraphPool", kernel_rule=kernel_rule if how in ("sum", "mean") else None)
 
 
 @recorded("gate", "value")

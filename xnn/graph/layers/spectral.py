@@ -10,8 +10,11 @@ from collections.abc import Callable
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xjax.nn import initializers
 from xjax.typing import Array, PRNGKey
 from xnn.checks import check_float, check_params, check_shape, type_text
+from xnn.covariance.affine import affine, variance_of
+from xnn.covariance.fixed import on_nodes
 from xnn.graph.layers.normalize import Norm
 from xnn.graph.layers.params import drawn, plus
 from xnn.graph.layers.propagate import (
@@ -71,7 +74,18 @@ def SGC(n_out: int, k: int = 2, *, norm: Norm | None = "symmetric", self_loops: 
             h = adj @ h
         return plus(h if first else h @ w, params)
 
-    return Layer(init, apply, "SGC")
+    def kernel_rule(kernel, graph):
+        def propagate(graph, x):
+            adj = normalized(adjacency_of("SGC", graph, x), x, norm, self_loops)
+            for _ in range(k):
+                x = adj @ x
+            return x
+
+        w_variance = variance_of("SGC", "w_init", w_init or initializers.glorot_uniform(), (kernel.features, n_out))
+        b_variance = variance_of("SGC", "b_init", b_init or initializers.zeros, (n_out,)) if bias else None
+        return affine(on_nodes(kernel, propagate, graph), n_out, kernel.features, w_variance, b_variance)
+
+    return Layer(init, apply, "SGC", kernel_rule=kernel_rule)
 
 
 @recorded()
@@ -115,7 +129,10 @@ def APPNP(k: int = 10, alpha: float = 0.1, *, dropout: float = 0.0, norm: Norm |
             y = (1 - alpha) * (step @ y) + alpha * x
         return y
 
-    return Layer(init, apply, "APPNP")
+    def kernel_rule(kernel, graph):
+        return on_nodes(kernel, lambda graph, x: apply((), x, graph), graph)
+
+    return Layer(init, apply, "APPNP", kernel_rule=kernel_rule)
 
 
 @recorded()
