@@ -25,6 +25,11 @@ def rows(fast):
                                             for name in ROWS])
 
 
+def in_halves(value):
+    """The first and the second half of a batch along a new first axis; a value without axes twice."""
+    return value.reshape(2, value.shape[0] // 2, *value.shape[1:]) if value.ndim else np.stack([value, value])
+
+
 def run_jitted(row, params, x, extra):
     """`run` as one program, which compiles sooner than its operations one by one."""
     return xjax.jit(lambda params, x, extra: run(row, params, x, extra))(params, x, extra)
@@ -107,8 +112,7 @@ def test_an_open_batch_has_the_same_parameters(name):
 def test_vmap_over_batches_and_over_ensembles(name):
     row = ROWS[name]
     x, extra = draw(row, batch=2)
-    twice = lambda value: value.reshape(2, value.shape[0] // 2, *value.shape[1:])
-    x, extra = twice(x), {name: twice(value) for name, value in extra.items()}
+    x, extra = in_halves(x), {name: in_halves(value) for name, value in extra.items()}
     members = [make_params(row), make_params(row, seed=7)]
     ensemble = tree_util.tree_map(lambda *leaves: np.stack(leaves), *members)
     got = xjax.jit(xjax.vmap(lambda params, x, extra: run(row, params, x, extra)))(ensemble, x, extra)
@@ -124,9 +128,8 @@ def test_two_devices_compute_their_examples(name):
         return
     x, extra = draw(row)
     params = make_params(row)
-    cut = lambda value: value.reshape(2, value.shape[0] // 2, *value.shape[1:])
     f = xjax.pmap(lambda x, extra: row.layer.apply(params, x, **extra))
-    got = f(cut(x), {name: cut(value) for name, value in extra.items()})
+    got = f(in_halves(x), {name: in_halves(value) for name, value in extra.items()})
     whole = run_jitted(row, params, x, extra)
     assert_close(tree_util.tree_map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:]), got), whole,
                  tol=row.tol / 4)

@@ -22,7 +22,7 @@ class LayerRow(NamedTuple):
       shape: of its input x, the batch first; small sizes, and 2 or a multiple for the batch, for two devices.
       oracle: ``(params, x, **extra) -> y`` of NumPy arrays: the output in evaluation. With state: in training, from the
         state of `init_state`.
-      extra: further inputs by name, `Generator -> array`. Each has the batch first.
+      extra: further inputs by name, `Generator -> array`. Each has the batch first, or no axes.
       below: x has integers in [0, below) in place of floats.
       by_example: whether each example of the batch is computed independently.
       random: whether training draws random numbers.
@@ -49,7 +49,8 @@ def draw(row: LayerRow, dtype: Any = np.float32, batch: int = 1) -> tuple[Any, d
         x = npr.normal(size=shape)
         x = (x + 0.1 * np.sign(x)).astype(dtype)
     parts = [{name: make(npr) for name, make in row.extra.items()} for _ in range(batch)]
-    extra = {name: np.concatenate([part[name] for part in parts]) for name in row.extra}
+    extra = {name: np.concatenate([part[name] for part in parts]) if np.ndim(parts[0][name]) else parts[0][name]
+             for name in row.extra}
     return x, {name: value.astype(dtype) if value.dtype.kind == "f" else value for name, value in extra.items()}
 
 
