@@ -8,9 +8,20 @@ from xnn.covariance.hermite import expansion_error
 from xnn.covariance.kernel import Kernel
 from xnn.kernels.empirical import empirical_kernel, empirical_nngp, empirical_ntk, ntk_product
 from xnn.kernels.expand import linearize, taylor_expand
+from xnn.kernels.predict import (
+    Gaussian,
+    gp_inference,
+    gradient_descent,
+    gradient_descent_mse,
+    gradient_descent_mse_ensemble,
+    max_learning_rate,
+)
+from xnn.kernels.solve import IllConditioned
 from xnn.public import public_names
 
-__all__ = ["Kernel", "Kernels", "empirical_kernel", "empirical_nngp", "empirical_ntk", "expansion_error", "linearize",
-           "ntk_product", "taylor_expand"]
+__all__ = [
+    "Gaussian", "IllConditioned", "Kernel", "Kernels", "empirical_kernel", "empirical_nngp", "empirical_ntk",
+    "expansion_error", "gp_inference", "gradient_descent", "gradient_descent_mse", "gradient_descent_mse_ensemble",
+    "linearize", "max_learning_rate", "ntk_product", "taylor_expand"]
 
 public_names(__name__)

@@ -144,6 +144,53 @@ def _built(stax, model, parameterization):
     return stax.serial(*map(made, model))
 
 
+# The model of the predictions, their times, learning rate, momentum and regularization.
+PREDICTED = [_DENSE, ("erf", 1.0, 1.0, 0.0), _DENSE, ("relu",), ("dense", 2)]
+TIMES, RATE, MOMENTUM, REGULARIZATION = (0.0, 0.7, 30.0, 4000.0), 0.3, 0.8, 1e-3
+
+
+def targets() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Targets, and outputs before training for training and test inputs."""
+    rng = np.random.default_rng(1)
+    rows, others = INPUTS["rows"][0], INPUTS["others"][0]
+    return rng.normal(size=(rows, 2)), rng.normal(size=(rows, 2)), rng.normal(size=(others, 2))
+
+
+def predictions() -> dict[str, np.ndarray]:
+    """Posteriors and training by gradient flow."""
+    import jax.numpy as jnp
+    from neural_tangents import predict, stax
+
+    kernel = _built(stax, PREDICTED, "ntk")[2]
+    x, others = arrays()["rows"], arrays()["others"]
+    y, start, start_test = targets()
+    train, across, test = (kernel(*pair, ("nngp", "ntk")) for pair in ((x, None), (others, x), (others, None)))
+    results = {}
+    posterior = predict.gp_inference(train, y, REGULARIZATION)
+    for get in ("nngp", "ntk", "ntkgp"):
+        mean, covariance = posterior(get, across, test)
+        results |= {f"posterior mean {get}": mean, f"posterior covariance {get}": covariance}
+    flow = predict.gradient_descent_mse(train.ntk, y, RATE, REGULARIZATION)
+    for t in (np.array(TIMES), None):
+        one, other = flow(t, start, start_test, across.ntk)
+        results |= {f"flow {t is None} train": one, f"flow {t is None} test": other}
+    ensemble = predict.gradient_descent_mse_ensemble(kernel, x, y, RATE, REGULARIZATION)
+    for get in ("nngp", "ntk"):
+        for t in (np.array(TIMES), None):
+            mean, covariance = ensemble(t, others, get, True)
+            results |= {f"ensemble {get} {t is None} mean": mean, f"ensemble {get} {t is None} covariance": covariance}
+
+    def loss(f, y):
+        return jnp.mean(jnp.logaddexp(0, -f * y))
+
+    for momentum in (None, MOMENTUM):
+        flow = predict.gradient_descent(loss, train.ntk, y, RATE, momentum)
+        one, other = flow(np.array(TIMES[:3]), start, start_test, across.ntk)
+        results |= {f"any loss {momentum} train": one, f"any loss {momentum} test": other}
+    results["rate"] = np.array([predict.max_learning_rate(train.ntk, y.size, m) for m in (0.0, MOMENTUM)])
+    return {name: np.asarray(value) for name, value in results.items()}
+
+
 def main() -> None:
     """Write kernels.npz."""
     os.environ["JAX_ENABLE_X64"] = "1"
@@ -157,7 +204,7 @@ def main() -> None:
                 result = kernel(given[inputs], x2, ("nngp", "ntk"))
                 key = f"{name} {parameterization} {'same' if x2 is None else 'other'}"
                 results[key] = np.stack([result.nngp, result.ntk])
-    np.savez_compressed(Path(__file__).with_suffix(".npz"), **results)
+    np.savez_compressed(Path(__file__).with_suffix(".npz"), **results, **predictions())
 
 
 if __name__ == "__main__":
