@@ -17,11 +17,12 @@ from xnn.kernels.predict import (
     max_learning_rate,
 )
 from xnn.kernels.solve import IllConditioned
+from xnn.kernels.tiles import tiled_kernel
 from xnn.public import public_names
 
 __all__ = [
     "Gaussian", "IllConditioned", "Kernel", "Kernels", "empirical_kernel", "empirical_nngp", "empirical_ntk",
     "expansion_error", "gp_inference", "gradient_descent", "gradient_descent_mse", "gradient_descent_mse_ensemble",
-    "linearize", "max_learning_rate", "ntk_product", "taylor_expand"]
+    "linearize", "max_learning_rate", "ntk_product", "taylor_expand", "tiled_kernel"]
 
 public_names(__name__)

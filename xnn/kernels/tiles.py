@@ -1,0 +1,249 @@
+"""`tiled_kernel`: a kernel that is computed in tiles, within a bound of memory, on several devices, into files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import xjax
+import xjax.numpy as jnp
+from xjax.errors import bad, check_choice
+from xjax.typing import Array, ArrayLike
+from xnn.covariance.evaluation import KINDS, Kernels
+from xnn.layer import Layer
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+
+
+def tiled_kernel(model: Layer, x1: ArrayLike, x2: ArrayLike | None = None, *, get: str | Sequence[str] = KINDS,
+                 memory_budget: str | float = "1GB", devices: Sequence[Any] | None = None,
+                 out: str | os.PathLike | None = None, progress: Callable[[int, int], None] | None = None,
+                 **options: Any) -> Any:
+    """``model.kernel(x1, x2, get=get)`` in tiles of rows, as NumPy arrays.
+
+    Half of the tiles of a symmetric kernel are computed. The memory besides the result is at most `memory_budget` for
+    each device, so a kernel of images may have any number of rows.
+
+    Args:
+      model: a layer with a kernel. Each row of its input must be an example of its own: not the nodes of a graph.
+      get, options: as in `Layer.kernel`.
+      memory_budget: bytes, or text such as "500MB" or "2GiB".
+      devices: the devices that compute tiles at the same time, by pmap; None: the first one.
+      out: a folder for the result, "nngp.npy" and "ntk.npy", which are memory-mapped. An interrupted computation
+        continues there.
+      progress: ``(tiles done, number of tiles)``, called after each step.
+    Returns: an array [n1, n2, ...] for one kind, `Kernels` for both.
+    Raises: ValueError if one row of each input needs more than `memory_budget`, or if `out` has another computation.
+
+    >>> from xnn import Dense, Relu, serial
+    >>> model = serial(Dense(64), Relu, Dense(1))
+    >>> x = np.ones((5, 3), np.float32)
+    >>> bool(np.allclose(tiled_kernel(model, x, get="ntk"), model.kernel(x, get="ntk")))
+    True
+    """
+    kinds = (get,) if isinstance(get, str) else tuple(get)
+    for kind in kinds:
+        check_choice("tiled_kernel", "get", kind, KINDS)
+    devices = list(devices or xjax.devices()[:1])
+    one = np.asarray(x1)
+    other = one if x2 is None else np.asarray(x2)
+    tiles = _Tiles(model, one, other, x2 is None, kinds, options, _bytes(memory_budget), devices)
+    results = _Results(out, tiles) if out is not None else _Results.in_memory(tiles)
+    pending = [tile for tile in tiles.all() if tile not in results.done]
+    total, done = len(pending) + len(results.done), len(results.done)
+    computed = None
+    for start in range(0, len(pending) + len(devices), len(devices)):
+        group, previous = pending[start:start + len(devices)], computed
+        xjax.block_until_ready(previous and previous[1])
+        computed = group, tiles.launch(group)                           # it runs while the previous tiles are stored
+        if previous is not None and previous[0]:
+            results.store(*previous)
+            done += len(previous[0])
+            if progress is not None:
+                progress(done, total)
+    arrays = results.arrays()
+    if isinstance(get, str):
+        return arrays[0]
+    return Kernels(*arrays) if kinds == KINDS else tuple(arrays)
+
+
+def _bytes(budget: str | float) -> float:
+    if isinstance(budget, int | float):
+        return float(budget)
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([KMG]I?)?B?\s*", budget.upper())
+    if match is None:
+        raise bad("tiled_kernel", "the memory is not a number of bytes", {"memory_budget": repr(budget)},
+                  'pass a number, or text such as "500MB" or "2GiB".', ValueError)
+    return float(match[1]) * _UNITS[match[2] or ""]
+
+
+# Bytes of the fastest tiles on CPUs: the covariances of the layers stay in the caches. Larger products are not faster.
+_FASTEST = 64e6
+
+
+class _Tiles:
+    """The tiles of a kernel: pairs of blocks of rows, all of one size.
+
+    Attributes: size: rows of a block; the last block of an input is filled up with copies of its last row.
+    """
+
+    def __init__(self, model: Layer, one: np.ndarray, other: np.ndarray, same: bool, kinds: tuple[str, ...],
+                 options: dict[str, Any], budget: float, devices: list[Any]) -> None:
+        self.model, self.one, self.other, self.same, self.kinds = model, one, other, same, kinds
+        self.options, self.devices = options, devices
+
+        def of_pair(a: Array, b: Array) -> list[Array]:
+            return list(model.kernel(a, b, get=kinds, **options))
+
+        def of_equal(a: Array) -> list[Array]:
+            return list(model.kernel(a, get=kinds, **options))
+
+        self._of_pair, self._of_equal = of_pair, of_equal
+        self.size = self._fitting(budget)
+        self.run_pair, self.run_equal = (self._on_devices(f) for f in (of_pair, of_equal))
+
+    def _types(self, size: int) -> tuple[Any, Any]:
+        dtype = jnp.asarray(self.one[:0]).dtype
+        return tuple(xjax.ShapeDtypeStruct((size, *x.shape[1:]), dtype) for x in (self.one, self.other))  # type: ignore
+
+    def _memory(self, size: int) -> float:
+        programs = [(self._of_pair, self._types(size))]
+        programs += [(self._of_equal, self._types(size)[:1])] if self.same else []
+        needed = 0.0
+        for program, types in programs:
+            stats: Any = xjax.jit(program).lower(*types).compile().memory_analysis()
+            # One step runs while the results of the step before are stored.
+            needed = max(needed, stats.temp_size_in_bytes + 2 * stats.output_size_in_bytes
+                         + stats.argument_size_in_bytes)
+        return needed
+
+    def _fitting(self, budget: float) -> int:
+        """The number of rows with which a tile fits, estimated from a small tile and then checked."""
+        most, aim = max(1, len(self.one), len(self.other)), min(budget, _FASTEST)
+        trial = min(most, 2)
+        needed = self._memory(trial)
+        size = max(1, min(most, int(trial * math.sqrt(aim / max(needed, 1)))))
+        while size > 1 and (needed := self._memory(size)) > aim:
+            size = max(1, min(size - 1, int(size * math.sqrt(aim / needed))))
+        if size == 1 and (needed := self._memory(1)) > budget:
+            raise bad("tiled_kernel", "one row of each input needs more memory than the budget",
+                      {"bytes of a tile": f"{needed:.3g}", "memory_budget": f"{budget:.3g}"},
+                      "raise memory_budget, or make the inputs smaller.", ValueError)
+        return -(-most // -(-most // size))                            # blocks of nearly equal sizes
+
+    def _on_devices(self, fun: Callable[..., list[Array]]) -> Callable[..., Any]:
+        return xjax.jit(fun) if len(self.devices) == 1 else xjax.pmap(fun, devices=self.devices)
+
+    def all(self) -> Iterator[tuple[int, int]]:
+        """The numbers of the blocks of x1 and x2; for a symmetric kernel, those with the first at most the second."""
+        rows, columns = (-(-len(x) // self.size) for x in (self.one, self.other))
+        if self.same:                                                   # tiles of equal blocks have their own program
+            yield from ((i, i) for i in range(rows))
+        for i in range(rows):
+            yield from ((i, j) for j in range(i + 1 if self.same else 0, columns))
+
+    def launch(self, group: list[tuple[int, int]]) -> list[Any]:
+        """Start the computation of tiles: for each, a list with an array for each kind."""
+        results: list[Any] = [None] * len(group)
+        for equal in (True, False):
+            places = [k for k, (i, j) in enumerate(group) if (self.same and i == j) == equal]
+            if not places:
+                continue
+            blocks = [[self._block(self.one, group[k][0])] + ([] if equal else [self._block(self.other, group[k][1])])
+                      for k in places]
+            run = self.run_equal if equal else self.run_pair
+            if len(self.devices) == 1:
+                made = [run(*block) for block in blocks]
+            else:
+                padded = blocks + [blocks[-1]] * (len(self.devices) - len(blocks))
+                stacked = run(*(np.stack(side) for side in zip(*padded, strict=True)))
+                made = [[array[k] for array in stacked] for k in range(len(blocks))]
+            for k, arrays in zip(places, made, strict=True):
+                results[k] = arrays
+        return results
+
+    def _block(self, x: np.ndarray, i: int) -> np.ndarray:
+        block = x[i * self.size:(i + 1) * self.size]
+        missing = self.size - len(block)
+        return np.concatenate([block, np.repeat(block[-1:], missing, 0)]) if missing else block
+
+    def shape(self) -> tuple[tuple[int, ...], np.dtype]:
+        """The shape and dtype of the result."""
+        first = xjax.eval_shape(self._of_pair, *self._types(1))[0]
+        return (len(self.one), len(self.other), *first.shape[2:]), np.dtype(first.dtype)
+
+    def fingerprint(self) -> str:
+        """A hash of everything that the result depends on, and of the size of the tiles."""
+        sha = hashlib.sha256(repr((repr(self.model), self.kinds, self.same, self.size, sorted(self.options.items()),
+                                   self.one.shape, self.other.shape, str(self.one.dtype))).encode())
+        for x in (self.one,) if self.same else (self.one, self.other):
+            sha.update(np.ascontiguousarray(x))
+        return sha.hexdigest()
+
+
+class _Results:
+    """The arrays of the result, in memory or in files, and the tiles that they have."""
+
+    def __init__(self, folder: str | os.PathLike, tiles: _Tiles) -> None:
+        self.tiles, self.folder = tiles, Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.record = self.folder / "tiles.json"
+        fingerprint = tiles.fingerprint()
+        shape, dtype = tiles.shape()
+        is_there = self.record.exists()
+        state = json.loads(self.record.read_text()) if is_there else {"fingerprint": fingerprint, "done": []}
+        if state["fingerprint"] != fingerprint:
+            raise bad("tiled_kernel", "the folder has the tiles of another computation", {"out": str(self.folder)},
+                      "pass another folder, or the model, inputs, options and memory budget of the first call.",
+                      ValueError)
+        self.done = {tuple(tile) for tile in state["done"]}
+        mode: Any = "r+" if is_there else "w+"
+        self.kept: list[np.ndarray] = [np.lib.format.open_memmap(self.folder / f"{kind}.npy", mode, dtype, shape)
+                                       for kind in tiles.kinds]
+        self.fingerprint = fingerprint
+        self._write()
+
+    @classmethod
+    def in_memory(cls, tiles: _Tiles) -> _Results:
+        self = cls.__new__(cls)
+        shape, dtype = tiles.shape()
+        self.tiles, self.done, self.record = tiles, set(), None
+        self.kept = [np.empty(shape, dtype) for _ in tiles.kinds]
+        return self
+
+    def store(self, group: list[tuple[int, int]], computed: list[list[Array]]) -> None:
+        """Write tiles, and for a symmetric kernel their mirror images."""
+        size = self.tiles.size
+        for (i, j), arrays in zip(group, computed, strict=True):
+            for kept, array in zip(self.kept, arrays, strict=True):
+                rows, columns = (slice(k * size, min((k + 1) * size, n)) for k, n in ((i, kept.shape[0]),
+                                                                                      (j, kept.shape[1])))
+                part = np.asarray(array)[:rows.stop - rows.start, :columns.stop - columns.start]
+                kept[rows, columns] = part
+                if self.tiles.same and i != j:
+                    half = (part.ndim - 2) // 2
+                    mirror = (1, 0, *range(2 + half, part.ndim), *range(2, 2 + half))
+                    kept[columns, rows] = np.transpose(part, mirror)
+            self.done.add((i, j))
+        self._write()
+
+    def _write(self) -> None:
+        if self.record is None:
+            return
+        for kept in self.kept:
+            kept.flush()                                                # type: ignore[attr-defined]
+        partial = self.record.with_suffix(".partial")
+        partial.write_text(json.dumps({"fingerprint": self.fingerprint, "done": sorted(self.done)}))
+        os.replace(partial, self.record)
+
+    def arrays(self) -> list[np.ndarray]:
+        """The arrays of the result."""
+        return self.kept
