@@ -66,7 +66,7 @@ def _names(code):
 
 
 PAGES = ("layers.md", "graphs.md", "gpu.md", "recompiles.md", "extending.md", "checked_mode.md", "mutable_arrays.md",
-         "export.md")
+         "export.md", "kernels.md")
 BLOCKS = {page: _blocks(page) for page in PAGES}
 IN_A_PROCESS = {"extending.md"}
 ALL = [block for blocks in BLOCKS.values() for block in blocks]
