@@ -29,7 +29,8 @@ PUBLIC = {"xjax", "xjax.numpy", "xjax.lax", "xjax.random", "xjax.nn", "xjax.nn.a
           "xjax.scipy", "xjax.scipy.special", "xjax.scipy.linalg", "xjax.scipy.stats", "xjax.interop",
           "xjax.distributed", "xjax.flatten_util", "xjax.ad_checkpoint", "xjax.custom_batching",
           "xjax.custom_derivatives", "xjax.checkpoint_policies", "xjax.forms",
-          "xjax.experimental.jet", "xjax.experimental.ode", "xjax.scipy.sparse.linalg", "xjax.image", "xjax.scipy.signal", "xjax.scipy.ndimage", "xjax.scipy.fft",
+          "xjax.experimental.jet", "xjax.experimental.ode", "xjax.scipy.sparse.linalg", "xjax.image",
+          "xjax.scipy.signal", "xjax.scipy.ndimage", "xjax.scipy.fft",
           "xjax.scipy.interpolate", "xjax.scipy.cluster.vq", "xjax.scipy.spatial.transform"}
 
 ONLY_HERE = {"jaxlib": {"xjax/core/tree.py", "xjax/runtime/xla", "xjax/jaxlib_versions.py"}, "jax": {"xjax/interop"}}

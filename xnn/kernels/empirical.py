@@ -24,12 +24,16 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad, check_choice
-from xjax.typing import Array, ArrayLike, Params
+from xjax.typing import Array, ArrayLike, DTypeLike, Params, PyTree
+from xnn.cost import flops
 from xnn.covariance.evaluation import KINDS, Kernels
 
 Method: TypeAlias = Literal["auto", "jacobian", "products", "structured"]
 METHODS = ("auto", "jacobian", "products", "structured")
 Apply: TypeAlias = Callable[..., Any]
+Jaxpr: TypeAlias = Any                  # a traced program
+Equation: TypeAlias = Any               # one of its equations
+Atom: TypeAlias = Any                   # a variable or a number in it
 
 
 def empirical_nngp(apply: Apply, *, trace_axes: int | Sequence[int] = -1,
@@ -39,7 +43,7 @@ def empirical_nngp(apply: Apply, *, trace_axes: int | Sequence[int] = -1,
     Args, returns: as in `empirical_ntk`.
     """
 
-    def kernel(params: Params, x1: ArrayLike, x2: ArrayLike | None = None, **inputs: Any) -> Array:
+    def kernel(params: Params, x1: ArrayLike, x2: ArrayLike | None = None, **inputs: object) -> Array:
         y1 = apply(params, x1, **inputs)
         y2 = y1 if x2 is None else apply(params, x2, **inputs)
         axes = _Axes.of("empirical_nngp", y1.shape[1:], trace_axes, diagonal_axes)
@@ -74,7 +78,7 @@ def empirical_ntk(apply: Apply, *, method: Method = "auto", trace_axes: int | Se
     """
     check_choice("empirical_ntk", "method", method, METHODS)
 
-    def kernel(params: Params, x1: ArrayLike, x2: ArrayLike | None = None, **inputs: Any) -> Array:
+    def kernel(params: Params, x1: ArrayLike, x2: ArrayLike | None = None, **inputs: object) -> Array:
         x1 = jnp.asarray(x1)
         x2 = x1 if x2 is None else jnp.asarray(x2)
         task = _Task.of(apply, params, x1, x2, inputs, trace_axes, diagonal_axes)
@@ -84,7 +88,7 @@ def empirical_ntk(apply: Apply, *, method: Method = "auto", trace_axes: int | Se
     return xjax.jit(kernel)
 
 
-def empirical_kernel(apply: Apply, *, get: str | Sequence[str] = KINDS, **options: Any) -> Callable[..., Any]:
+def empirical_kernel(apply: Apply, *, get: str | Sequence[str] = KINDS, **options: Any) -> Callable[..., PyTree]:
     """``(params, x1, x2=None, **inputs) -> kernels``: one of both kernels, or both as `Kernels`.
 
     Args: get: "nngp", "ntk", or a sequence of them; options: those of `empirical_ntk`.
@@ -95,7 +99,7 @@ def empirical_kernel(apply: Apply, *, get: str | Sequence[str] = KINDS, **option
     of_outputs = {name: value for name, value in options.items() if name.endswith("_axes")}
     makers = {"nngp": empirical_nngp(apply, **of_outputs), "ntk": empirical_ntk(apply, **options)}
 
-    def kernel(params: Params, x1: ArrayLike, x2: ArrayLike | None = None, **inputs: Any) -> Any:
+    def kernel(params: Params, x1: ArrayLike, x2: ArrayLike | None = None, **inputs: object) -> PyTree:
         arrays = [makers[kind](params, x1, x2, **inputs) for kind in kinds]
         if isinstance(get, str):
             return arrays[0]
@@ -105,7 +109,7 @@ def empirical_kernel(apply: Apply, *, get: str | Sequence[str] = KINDS, **option
 
 
 def ntk_product(apply: Apply, params: Params, x1: ArrayLike, x2: ArrayLike | None = None,
-                **inputs: Any) -> Callable[[ArrayLike], Array]:
+                **inputs: object) -> Callable[[ArrayLike], Array]:
     """``v -> kernel @ v`` without the matrix: v has the shape of the outputs of x2, the result that of x1.
 
     The kernel has all pairs of outputs; no axis is averaged.
@@ -176,8 +180,8 @@ class _Task(NamedTuple):
     axes: _Axes
 
     @staticmethod
-    def of(apply: Apply, params: Params, x1: Array, x2: Array, inputs: dict[str, Any], trace: Any,
-           diagonal: Any) -> _Task:
+    def of(apply: Apply, params: Params, x1: Array, x2: Array, inputs: dict[str, Any], trace: int | Sequence[int],
+           diagonal: int | Sequence[int]) -> _Task:
         leaves, tree = tree_util.tree_flatten(params)
 
         def of_row(leaves: list[Array], row: Array) -> Array:
@@ -186,7 +190,7 @@ class _Task(NamedTuple):
         shape = xjax.eval_shape(of_row, leaves, x1[0]).shape
         return _Task(of_row, leaves, x1, x2, _Axes.of("empirical_ntk", shape, trace, diagonal))
 
-    def cotangents(self, dtype: Any) -> Array:
+    def cotangents(self, dtype: DTypeLike) -> Array:
         """One for each output: [traced, diagonal, rest, *output]."""
         shape = xjax.eval_shape(self.of_row, self.leaves, self.x1[0]).shape
         n = math.prod(shape)
@@ -288,7 +292,7 @@ class _Use(NamedTuple):
 class _Plan(NamedTuple):
     """The program of a row, and the leaves that one product uses."""
 
-    closed: Any
+    closed: Jaxpr
     uses: dict[int, _Use]
 
     @staticmethod
@@ -310,10 +314,10 @@ class _Plan(NamedTuple):
         by_leaf = dict(zip(self.uses, shifts, strict=True))
         marks = {var: i for i, var in enumerate(self.closed.jaxpr.invars[:len(task.leaves)]) if i in self.uses}
 
-        def evaluate(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], marks: dict[Any, int]) -> list[Any]:
+        def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], marks: dict[Atom, int]) -> list[Any]:
             values = dict(zip(jaxpr.constvars, consts, strict=True)) | dict(zip(jaxpr.invars, args, strict=True))
 
-            def read(atom: Any) -> Any:
+            def read(atom: Atom) -> Array:
                 return values[atom] if _is_var(atom) else atom.val
 
             for eqn in jaxpr.eqns:
@@ -335,16 +339,16 @@ class _Plan(NamedTuple):
         return y, [inputs[leaf] for leaf in self.uses]
 
 
-def _is_var(atom: Any) -> bool:
+def _is_var(atom: Atom) -> bool:
     return not hasattr(atom, "val")
 
 
-def _inner(eqn: Any) -> Any:
+def _inner(eqn: Equation) -> Jaxpr | None:
     """The program of an equation that only applies it."""
     return eqn.params["jaxpr"] if eqn.primitive.name in ("jit", "pjit") else None
 
 
-def _collect(jaxpr: Any, marks: dict[Any, int], reads: dict[int, list[Any]]) -> None:
+def _collect(jaxpr: Jaxpr, marks: dict[Atom, int], reads: dict[int, list[Any]]) -> None:
     """Append to `reads`, for each use of a marked variable, (equation, place among the operands), or None."""
     for eqn in jaxpr.eqns:
         marked = [(at, marks[atom]) for at, atom in enumerate(eqn.invars) if _is_var(atom) and atom in marks]
@@ -358,13 +362,13 @@ def _collect(jaxpr: Any, marks: dict[Any, int], reads: dict[int, list[Any]]) -> 
             reads[marks[atom]].append(None)
 
 
-def _use_of(eqn: Any, at: int) -> _Use | None:
+def _use_of(eqn: Equation, at: int) -> _Use | None:
     """The structure of a product with a weight; None for any other operation."""
     rule = {"dot_general": _of_dot, "conv_general_dilated": _of_conv}.get(eqn.primitive.name)
     return rule(eqn, at) if rule else None
 
 
-def _of_dot(eqn: Any, at: int) -> _Use | None:
+def _of_dot(eqn: Equation, at: int) -> _Use | None:
     contract, batch = eqn.params["dimension_numbers"]
     if any(len(axes) for axes in batch):
         return None
@@ -383,7 +387,7 @@ def _of_dot(eqn: Any, at: int) -> _Use | None:
                 n_weight) if n_weight + n_other == out.ndim else None
 
 
-def _of_conv(eqn: Any, at: int) -> _Use | None:
+def _of_conv(eqn: Equation, at: int) -> _Use | None:
     params = eqn.params
     if at != 1 or params["feature_group_count"] != 1 or params["batch_group_count"] != 1:
         return None
@@ -407,17 +411,13 @@ def _of_conv(eqn: Any, at: int) -> _Use | None:
 def _cheapest(task: _Task, memory_limit: float) -> str:
     """The method with the fewest floating-point operations among those within the limit."""
     costs = {"jacobian": _of_jacobians(task), "products": _of_products(task), "structured": _of_structure(task)}
-    within = {name: flops for name, (flops, size) in costs.items() if size <= memory_limit}
+    within = {name: operations for name, (operations, size) in costs.items() if size <= memory_limit}
     return min(within, key=within.__getitem__) if within else "products"
 
 
 def _forward_flops(task: _Task) -> float:
-    """Operations of one row: two for each weight and place where it is used."""
-    plan = _Plan.of(task)
-    total = float(sum(leaf.size for leaf in task.leaves))
-    for i, use in plan.uses.items():
-        total += 2 * task.leaves[i].size * math.prod(use.out_shape) / _features(use)
-    return total
+    """Operations of one row: those of products, and one for each parameter."""
+    return flops(_Plan.of(task).closed) + sum(leaf.size for leaf in task.leaves)
 
 
 def _features(use: _Use) -> int:
@@ -433,8 +433,8 @@ def _counts(task: _Task) -> tuple[int, int, int, int]:
 def _of_jacobians(task: _Task) -> tuple[float, float]:
     n1, n2, rows, outputs = _counts(task)
     size = sum(leaf.size for leaf in task.leaves)
-    flops = rows * outputs * 2 * _forward_flops(task) + 2 * n1 * n2 * outputs * task.axes.sizes[2] * size
-    return flops, rows * outputs * size * np.dtype(task.leaves[0].dtype).itemsize if task.leaves else 0
+    operations = rows * outputs * 2 * _forward_flops(task) + 2 * n1 * n2 * outputs * task.axes.sizes[2] * size
+    return operations, rows * outputs * size * np.dtype(task.leaves[0].dtype).itemsize if task.leaves else 0
 
 
 def _of_products(task: _Task) -> tuple[float, float]:
@@ -448,16 +448,16 @@ def _of_structure(task: _Task) -> tuple[float, float]:
     n1, n2, rows, outputs = _counts(task)
     plan = _Plan.of(task)
     x, d, r = task.axes.sizes
-    flops, memory = rows * outputs * 2 * _forward_flops(task), 0.0
+    operations, memory = rows * outputs * 2 * _forward_flops(task), 0.0
     for i, leaf in enumerate(task.leaves):
         if i not in plan.uses:
-            flops += 2 * n1 * n2 * outputs * r * leaf.size
+            operations += 2 * n1 * n2 * outputs * r * leaf.size
             memory += rows * outputs * leaf.size * 4
             continue
         m = _features(plan.uses[i])
         places, k = math.prod(plan.uses[i].out_shape) // m, leaf.size // m
         shapes = [(n1, places, k), (n1, x, d, r, places, m), (n2, places, k), (n2, x, d, r, places, m)]
         info = opt_einsum.contract_path(_STRUCTURE, *shapes, shapes=True, optimize="optimal")[1]
-        flops += float(info.opt_cost)
+        operations += float(info.opt_cost)
         memory += 4 * float(info.largest_intermediate) + rows * places * (k + outputs * m) * 4
-    return flops, memory
+    return operations, memory

@@ -22,9 +22,10 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad, check_choice
 from xjax.experimental.ode import odeint
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, PyTree
 from xnn.covariance.evaluation import KINDS, Kernels
 from xnn.kernels.solve import IllConditioned, Solver, regularized, solver_of
+from xnn.layer import Layer
 
 __all__ = ["Gaussian", "IllConditioned", "gp_inference", "gradient_descent", "gradient_descent_mse",
            "gradient_descent_mse_ensemble", "max_learning_rate"]
@@ -43,14 +44,17 @@ class Gaussian(NamedTuple):
 
 
 Get: TypeAlias = str | Sequence[str] | None
+# Kernels, or an array that stands for each of them.
+KernelsLike: TypeAlias = Kernels | ArrayLike
+Predict: TypeAlias = Callable[..., PyTree]
 
 
 # -- posteriors --------------------------------------------------------------------------------------------------------
 
 
-def gp_inference(k_train_train: Kernels | ArrayLike, y_train: ArrayLike, diag_reg: float = 0.0, *,
+def gp_inference(k_train_train: KernelsLike, y_train: ArrayLike, diag_reg: float = 0.0, *,
                  diag_reg_absolute_scale: bool = False, solver: Solver = "cholesky",
-                 rank: int | None = None) -> Callable[..., Any]:
+                 rank: int | None = None) -> Predict:
     """``(get, k_test_train, k_test_test=None) -> mean, or Gaussian with k_test_test``.
 
     get="nngp": the posterior of a network whose weights have their prior and all outputs are observed. get="ntk": the
@@ -75,7 +79,7 @@ def gp_inference(k_train_train: Kernels | ArrayLike, y_train: ArrayLike, diag_re
             solvers[kind] = solver_of("gp_inference", matrix, solver, rank)
         return solvers[kind](b)
 
-    def of_kind(kind: str, k_test_train: Any, k_test_test: Any) -> Any:
+    def of_kind(kind: str, k_test_train: KernelsLike | None, k_test_test: KernelsLike | None) -> Array | Gaussian:
         check_choice("gp_inference", "get", kind, (*KINDS, "ntkgp"))
         which = "nngp" if kind == "nngp" else "ntk"
         across = _matrix(_one(k_train_train if k_test_train is None else k_test_train, which))
@@ -91,13 +95,14 @@ def gp_inference(k_train_train: Kernels | ArrayLike, y_train: ArrayLike, diag_re
             covariance = _matrix(_one(k_test_test, which)) - weights @ across.T
         return Gaussian(mean, shape.covariance(covariance))
 
-    def predict(get: Get = None, k_test_train: Any = None, k_test_test: Any = None) -> Any:
+    def predict(get: Get = None, k_test_train: KernelsLike | None = None,
+                k_test_test: KernelsLike | None = None) -> PyTree:
         return _for_each(get, lambda kind: of_kind(kind, k_test_train, k_test_test))
 
     return predict
 
 
-def _for_each(get: Get, of_kind: Callable[[str], Any]) -> Any:
+def _for_each(get: Get, of_kind: Callable[[str], Array | Gaussian]) -> PyTree:
     if isinstance(get, str):
         return of_kind(get)
     kinds = KINDS if get is None else tuple(get)
@@ -105,7 +110,7 @@ def _for_each(get: Get, of_kind: Callable[[str], Any]) -> Any:
     return Kernels(*results) if kinds == KINDS else tuple(results)
 
 
-def _one(kernels: Any, kind: str) -> Array:
+def _one(kernels: KernelsLike, kind: str) -> Array:
     return jnp.asarray(getattr(kernels, kind) if hasattr(kernels, kind) else kernels)
 
 
@@ -113,7 +118,7 @@ def _one(kernels: Any, kind: str) -> Array:
 
 
 def gradient_descent_mse(k_train_train: ArrayLike, y_train: ArrayLike, learning_rate: float = 1.0,
-                         diag_reg: float = 0.0, *, diag_reg_absolute_scale: bool = False) -> Callable[..., Any]:
+                         diag_reg: float = 0.0, *, diag_reg_absolute_scale: bool = False) -> Predict:
     """``(t, fx_train_0=0, fx_test_0=None, k_test_train=None) -> outputs at time t``, in closed form.
 
     Returns a function. It gives the outputs for the training inputs, and with `k_test_train` the pair of them and those
@@ -131,7 +136,7 @@ def gradient_descent_mse(k_train_train: ArrayLike, y_train: ArrayLike, learning_
     spectrum = _Spectrum("gradient_descent_mse", matrix, learning_rate / y.size)
 
     def predict(t: ArrayLike | None = None, fx_train_0: ArrayLike = 0.0, fx_test_0: ArrayLike | None = None,
-                k_test_train: ArrayLike | None = None) -> Any:
+                k_test_train: ArrayLike | None = None) -> PyTree:
         start = shape.columns(fx_train_0, y.shape[0])
         at, times = spectrum.at(t)
         train = shape.outputs(y[None] + at.decay(start - y), times)
@@ -202,9 +207,9 @@ class _AtTimes(NamedTuple):
         return jnp.maximum(self.values, 0)[None] * self.times[:, None]
 
 
-def gradient_descent_mse_ensemble(kernel: Any, x_train: ArrayLike, y_train: ArrayLike, learning_rate: float = 1.0,
-                                  diag_reg: float = 0.0, *, diag_reg_absolute_scale: bool = False,
-                                  **options: Any) -> Callable[..., Any]:
+def gradient_descent_mse_ensemble(kernel: Layer | Callable[..., PyTree], x_train: ArrayLike, y_train: ArrayLike,
+                                  learning_rate: float = 1.0, diag_reg: float = 0.0, *, diag_reg_absolute_scale: bool = False,
+                                  **options: object) -> Predict:
     """``(t, x_test, get, compute_cov=False) -> mean or Gaussian``: an ensemble of infinitely many trained networks.
 
     Returns a function. get="ntk" is the distribution, over random initial weights, of networks trained by gradient flow
@@ -222,7 +227,7 @@ def gradient_descent_mse_ensemble(kernel: Any, x_train: ArrayLike, y_train: Arra
     y, shape = _columns("gradient_descent_mse_ensemble", train, y_train)
     spectra: dict[str, _Spectrum] = {}
 
-    def of_kind(kind: str, t: Any, x_test: ArrayLike | None, compute_cov: bool) -> Any:
+    def of_kind(kind: str, t: ArrayLike | None, x_test: ArrayLike | None, compute_cov: bool) -> Array | Gaussian:
         check_choice("gradient_descent_mse_ensemble", "get", kind, KINDS)
         if kind not in spectra:
             matrix = regularized("gradient_descent_mse_ensemble", _matrix(_one(train, kind)), diag_reg,
@@ -245,7 +250,7 @@ def gradient_descent_mse_ensemble(kernel: Any, x_train: ArrayLike, y_train: Arra
         return Gaussian(mean, shape.covariance(covariance, times))
 
     def predict(t: ArrayLike | None = None, x_test: ArrayLike | None = None, get: Get = None,
-                compute_cov: bool = False) -> Any:
+                compute_cov: bool = False) -> PyTree:
         return _for_each(get, lambda kind: of_kind(kind, t, x_test, compute_cov))
 
     return predict
@@ -254,16 +259,9 @@ def gradient_descent_mse_ensemble(kernel: Any, x_train: ArrayLike, y_train: Arra
 # -- training with any loss --------------------------------------------------------------------------------------------
 
 
-class Momentum(NamedTuple):
-    """The state of gradient descent with momentum: outputs and their velocities."""
-
-    position: Any
-    velocity: Any
-
-
 def gradient_descent(loss: Callable[[Array, Array], Array], k_train_train: ArrayLike, y_train: ArrayLike,
                      learning_rate: float = 1.0, momentum: float | None = None, *, rtol: float = 1e-6,
-                     atol: float = 1e-6) -> Callable[..., Any]:
+                     atol: float = 1e-6) -> Predict:
     """``(t, fx_train_0=0, fx_test_0=None, k_test_train=None) -> outputs at time t``, for any loss.
 
     Returns a function, as `gradient_descent_mse` does, which solves the differential equation
@@ -286,19 +284,19 @@ def gradient_descent(loss: Callable[[Array, Array], Array], k_train_train: Array
     speed = learning_rate if momentum is None else math.sqrt(learning_rate)
 
     def predict(t: ArrayLike, fx_train_0: ArrayLike = 0.0, fx_test_0: ArrayLike | None = None,
-                k_test_train: ArrayLike | None = None) -> Any:
+                k_test_train: ArrayLike | None = None) -> PyTree:
         across = jnp.zeros((0, y.shape[0]), y.dtype) if k_test_train is None else _matrix(jnp.asarray(k_test_train))
         begin = shape.columns(0.0 if fx_test_0 is None else fx_test_0, across.shape[0])
         start = (shape.columns(fx_train_0, y.shape[0]), begin)
 
-        def force(outputs: Any) -> Any:
+        def force(outputs: PyTree) -> PyTree:
             by_output = slope(outputs[0])
             return -(matrix @ by_output), -(across @ by_output)
 
-        def flow(state: Any, _: Array) -> Any:
+        def flow(state: PyTree, _: Array) -> PyTree:
             return force(state)
 
-        def heavy_ball(state: Any, _: Array) -> Any:
+        def heavy_ball(state: PyTree, _: Array) -> PyTree:
             friction = (1 - (momentum or 0.0)) / math.sqrt(learning_rate)
             pulls = force(state[0])
             return state[1], tuple(pull - friction * v for pull, v in zip(pulls, state[1], strict=True))
@@ -389,7 +387,7 @@ class _Shape(NamedTuple):
         return jnp.moveaxis(split, len(times) + 1 + len(self.positions), len(times) + 1)
 
 
-def _columns(caller: str, kernel: Any, y: ArrayLike) -> tuple[Array, _Shape]:
+def _columns(caller: str, kernel: KernelsLike, y: ArrayLike) -> tuple[Array, _Shape]:
     """The targets as columns, and the shape of outputs. Raises: ValueError if the kernel is not that of the targets."""
     y = jnp.asarray(y)
     y = y if jnp.issubdtype(y.dtype, np.floating) else y.astype(jnp.zeros(()).dtype)
