@@ -208,8 +208,8 @@ class _AtTimes(NamedTuple):
 
 
 def gradient_descent_mse_ensemble(kernel: Layer | Callable[..., PyTree], x_train: ArrayLike, y_train: ArrayLike,
-                                  learning_rate: float = 1.0, diag_reg: float = 0.0, *, diag_reg_absolute_scale: bool = False,
-                                  **options: object) -> Predict:
+                                  learning_rate: float = 1.0, diag_reg: float = 0.0, *,
+                                  diag_reg_absolute_scale: bool = False, **options: object) -> Predict:
     """``(t, x_test, get, compute_cov=False) -> mean or Gaussian``: an ensemble of infinitely many trained networks.
 
     Returns a function. get="ntk" is the distribution, over random initial weights, of networks trained by gradient flow
