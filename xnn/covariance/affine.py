@@ -14,6 +14,7 @@ K and T are the two kernels of its input; the 1 and u are those of the bias.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ def variance_of(caller: str, name: str, init: Callable, shape: Sequence[int]) ->
     return variance(tuple(shape))
 
 
+@singledispatch
 def affine(kernel: Kernel, features: int, n_in: int, w_variance: ArrayLike, b_variance: ArrayLike | None) -> Kernel:
     """The kernel after a layer with random weights.
 
@@ -87,6 +89,7 @@ def vectors_of_tokens(points: Points, features: int, variance: ArrayLike) -> Ker
 # -- windows ----------------------------------------------------------------------------------------------------------
 
 
+@singledispatch
 def mean_of_windows(kernel: Kernel, sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int],
                     padded: Callable[[Array, Sequence[int]], Array]) -> Kernel:
     """The kernel of windows as vectors: the mean of the covariances of equal places in the windows of two positions.
@@ -122,6 +125,7 @@ def _sum_along(values: Array, axes: Sequence[int], size: int, stride: int, step:
     return total
 
 
+@singledispatch
 def of_equal_positions(kernel: Kernel) -> Kernel:
     """The kernel of values at different positions that are independent: all other covariances become zero."""
 

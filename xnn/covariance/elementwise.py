@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import singledispatch
 from typing import TypeAlias
 
 import numpy as np
@@ -26,7 +27,8 @@ from xnn.covariance.kernel import Kernel
 Moments: TypeAlias = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
 
 
-def after_function(name: str, kernel: Kernel, moments: Moments) -> Kernel:
+@singledispatch
+def after_function(kernel: Kernel, name: str, fun: Callable[[Array], Array], moments: Moments) -> Kernel:
     """The kernel after an elementwise function. Raises: ValueError if its input is not Gaussian."""
     if not kernel.gaussian:
         raise bad(f"{name}.kernel", "the input of a nonlinear function must be Gaussian, the output of random weights",

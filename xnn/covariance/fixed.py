@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from xnn.covariance.affine import same_position
 from xnn.covariance.kernel import Kernel, NeedsPairs, Pair, new_weights
 
 
+@singledispatch
 def on_positions(kernel: Kernel, linear: Callable[[Array], Array], second: Callable[[Array], Array] | None = None,
                  ) -> Kernel:
     """The kernel after a fixed linear map of the positions, which is applied to both positions of each covariance.
@@ -60,6 +62,7 @@ def _size(shape: Sequence[int]) -> int:
     return int(np.prod(shape, dtype=int))
 
 
+@singledispatch
 def flattened(kernel: Kernel) -> Kernel:
     """The kernel of all positions as features: the mean of the covariances of equal positions."""
     if not kernel.positions:
@@ -80,11 +83,18 @@ def flattened(kernel: Kernel) -> Kernel:
     return kernel.each(change, features=kernel.features * n, positions=0, gaussian=False)
 
 
-def normalized(name: str, kernel: Kernel, epsilon: float, over_positions: bool, scale: bool, bias: bool) -> Kernel:
+@singledispatch
+def normalized(kernel: Kernel, epsilon: float, over_positions: bool, scale: bool, bias: bool,
+               centered: bool = False) -> Kernel:
     """The kernel after a division by the root mean square of the features, and with `over_positions` of all positions.
 
-    Args: scale, bias: whether the layer has a factor and a bias for each feature, initially 1 and 0.
+    Args:
+      scale, bias: whether the layer has a factor and a bias for each feature, initially 1 and 0.
+      centered: whether the mean over the features is subtracted first; it must be 0 in the limit.
     """
+    if centered and not kernel.gaussian:
+        raise bad("LayerNorm.kernel", "the mean over the features is not 0 for values after a nonlinear function",
+                  fix="put LayerNorm after a layer with random weights, or use RMSNorm.", exc=ValueError)
     at1, at2 = kernel.variances()
     positions = kernel.positions
     if over_positions:
@@ -107,6 +117,7 @@ def normalized(name: str, kernel: Kernel, epsilon: float, over_positions: bool, 
     return kernel.replace(nngp=nngp, ntk=ntk, var1=var1, var2=var2)
 
 
+@singledispatch
 def dropped(kernel: Kernel, rate: float) -> Kernel:
     """The kernel after Dropout: in training, the variance of a value is larger, its covariances are as before."""
     if not (kernel.options.train and rate):

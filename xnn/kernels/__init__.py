@@ -16,13 +16,15 @@ from xnn.kernels.predict import (
     gradient_descent_mse_ensemble,
     max_learning_rate,
 )
+from xnn.kernels.sketch import Features, sketched_features
 from xnn.kernels.solve import IllConditioned
 from xnn.kernels.tiles import tiled_kernel
 from xnn.public import public_names
 
 __all__ = [
-    "Gaussian", "IllConditioned", "Kernel", "Kernels", "empirical_kernel", "empirical_nngp", "empirical_ntk",
-    "expansion_error", "gp_inference", "gradient_descent", "gradient_descent_mse", "gradient_descent_mse_ensemble",
-    "linearize", "max_learning_rate", "ntk_product", "taylor_expand", "tiled_kernel"]
+    "Features", "Gaussian", "IllConditioned", "Kernel", "Kernels", "empirical_kernel", "empirical_nngp",
+    "empirical_ntk", "expansion_error", "gp_inference", "gradient_descent", "gradient_descent_mse",
+    "gradient_descent_mse_ensemble", "linearize", "max_learning_rate", "ntk_product", "sketched_features",
+    "taylor_expand", "tiled_kernel"]
 
 public_names(__name__)

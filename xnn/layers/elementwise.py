@@ -47,6 +47,6 @@ def elementwise(fun: Callable, name: str | None = None, *, moments: Moments | No
     name = name or getattr(fun, "__name__", "elementwise")
 
     def kernel_rule(kernel):
-        return after_function(name, kernel, moments or expansion(name, apply_fun))
+        return after_function(kernel, name, apply_fun, moments or expansion(name, apply_fun))
 
     return stateless(apply_fun, lambda shape: shape, name, settings, settings.get("axis", -1) == -1, kernel_rule)

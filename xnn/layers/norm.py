@@ -44,10 +44,7 @@ def LayerNorm(axis: int | Sequence[int] = -1, *, epsilon: float = 1e-5, scale: b
         if over not in ({max(every)}, every):
             raise bad("LayerNorm.kernel", "the kernel needs the features, or the features and all positions",
                       {"axis": axis}, "LayerNorm(), or LayerNorm(axis=(1, 2, -1)) for images.", ValueError)
-        if not kernel.gaussian:
-            raise bad("LayerNorm.kernel", "the mean over the features is not 0 for values after a nonlinear function",
-                      fix="put LayerNorm after a layer with random weights, or use RMSNorm.", exc=ValueError)
-        return normalized("LayerNorm", kernel, epsilon, len(over) > 1, scale, bias)
+        return normalized(kernel, epsilon, len(over) > 1, scale, bias, centered=True)
 
     return Layer(init, apply, "LayerNorm", computes_in="float32", positionwise=axes == (-1,), kernel_rule=kernel_rule)
 
@@ -79,7 +76,7 @@ def RMSNorm(*, epsilon: float = 1e-6, scale: bool = True, offset: float = 0.0) -
         return _scaled("RMSNorm", shifted, y, (-1,), scale, False).astype(x.dtype)
 
     def kernel_rule(kernel):
-        return normalized("RMSNorm", kernel, epsilon, False, scale, False)
+        return normalized(kernel, epsilon, False, scale, False)
 
     return Layer(init, apply, "RMSNorm", computes_in="float32", positionwise=True, kernel_rule=kernel_rule)
 
