@@ -33,8 +33,8 @@ def test_inner_products(name, parameterization):
             layer, random.key(i), nngp_features=size, ntk_features=size, parameterization=parameterization)(x)]
             for i in range(6)], 0)
         errors[size] = [np.max(abs(a - b)) / np.max(b) for a, b in zip(mean, exact, strict=True)]
-    # Six maps with 1,024 features: 1 / sqrt(6,144) = 0.013 of the largest entry for one factor. An NTK of two layers has
-    # products of four, which doubles the deviation, and the largest of 25 entries deviates by 2.5 of it: 0.07.
+    # Six maps with 1,024 features: 1 / sqrt(6,144) = 0.013 of the largest entry for one factor. An NTK of two layers
+    # has products of four, which doubles the deviation; the largest of 25 entries deviates by 2.5 of it: 0.07.
     assert max(errors[1024]) < 0.12
     assert sum(errors[1024]) < sum(errors[64])
 
