@@ -19,7 +19,7 @@ from xjax.errors import api_boundary, bad, did_you_mean
 from xjax.typing import ArrayLike, DTypeLike, Params, PRNGKey, PyTree
 from xjax.typing import Shape as Shape
 from xnn.checks import type_text
-from xnn.covariance.evaluation import kernel_after, kernel_on_arrays
+from xnn.covariance.evaluation import kernel_on_arrays, kernel_on_kernel
 from xnn.covariance.kernel import Kernel, Parameterization, Rule
 from xnn.inputs import Input, bind, inputs_of, is_slot, named_inputs, shape_of
 from xnn.rng import Rng
@@ -241,7 +241,7 @@ class Layer(_Pair):
         (3, 3)
         """
         if isinstance(x1, Kernel):
-            return kernel_after(self, x1, inputs)
+            return kernel_on_kernel(self, x1, inputs)
         return kernel_on_arrays(self, x1, x2, get, parameterization, train, inputs)
 
     # -- state ----------------------------------------------------------------------------------------------------

@@ -46,6 +46,17 @@ def kernel_on_arrays(layer: Layer, x1: ArrayLike, x2: ArrayLike | None, get: str
     return Kernels(*arrays) if kinds == KINDS else tuple(arrays)
 
 
+def kernel_on_kernel(layer: Layer, kernel: Kernel, inputs: Mapping[str, Any]) -> Any:
+    """The kernel that a layer maps a kernel to. Raises: ValueError if the kernel lacks covariances that it needs."""
+    try:
+        return kernel_after(layer, kernel, {name: value if isinstance(value, Pair) else Pair(value, value)
+                                            for name, value in inputs.items()})
+    except NeedsPairs as need:
+        raise bad(f"{layer.name}.kernel", f"the layer needs {need.kind} between different positions, which the kernel "
+                  "does not have", fix="compute the kernel of the whole model from arrays: serial(first, second).kernel(x).",
+                  exc=ValueError) from None
+
+
 def _check_points(caller: str, x1: Array, x2: Array | None) -> None:
     if x1.ndim < 1 or (x2 is not None and (x2.ndim != x1.ndim or x2.shape[-1:] != x1.shape[-1:]) and x1.ndim > 1):
         raise bad(caller, "x1 and x2 must be batches of inputs with the same features",

@@ -139,7 +139,7 @@ def dropped(kernel: Kernel, rate: float) -> Kernel:
         if kernel.pairs:
             equal &= same_position(kernel.nngp.shape, 2, kernel.positions)
     return kernel.replace(nngp=scaled(kernel.nngp, equal), ntk=scaled(kernel.ntk, equal),
-                          var1=of_variance(kernel.var1), var2=of_variance(kernel.var2), gaussian=kernel.gaussian)
+                          var1=of_variance(kernel.var1), var2=of_variance(kernel.var2), gaussian=False)
 
 
 def with_random_positions(kernel: Kernel, variance: ArrayLike) -> Kernel:

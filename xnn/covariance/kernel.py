@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -254,20 +255,23 @@ def _inner_products(x1: Array, x2: Array, pairs: bool) -> Array:
 
 def sum_of(kernels: Sequence[Kernel]) -> Kernel:
     """The kernel of a sum of uncorrelated values."""
-    first = kernels[0]
     check_alike("a sum", kernels)
     _check_uncorrelated(kernels)
-    total = first
+    return _total(kernels).replace(gaussian=all(kernel.gaussian for kernel in kernels))
+
+
+def _total(kernels: Sequence[Kernel]) -> Kernel:
+    """The sum of the covariances."""
+    total = kernels[0]
     for other in kernels[1:]:
-        total = total.replace(
-            nngp=total.nngp + other.nngp, ntk=None if first.ntk is None else total.ntk + other.ntk,
-            var1=_added(total.var1, other.var1), var2=_added(total.var2, other.var2))
-    return total.replace(weights=frozenset().union(*(k.weights for k in kernels)),
-                         gaussian=all(k.gaussian for k in kernels))
+        total = total.replace(nngp=total.nngp + other.nngp, ntk=_combined(operator.add, total.ntk, other.ntk),
+                              var1=_combined(operator.add, total.var1, other.var1),
+                              var2=_combined(operator.add, total.var2, other.var2))
+    return total.replace(weights=frozenset().union(*(kernel.weights for kernel in kernels)))
 
 
-def _added(one: Array | None, other: Array | None) -> Array | None:
-    return None if one is None or other is None else one + other
+def _combined(function: Callable[[Array, Array], Array], one: Array | None, other: Array | None) -> Array | None:
+    return None if one is None or other is None else function(one, other)
 
 
 def _check_uncorrelated(kernels: Sequence[Kernel]) -> None:
@@ -284,38 +288,28 @@ def product_of(kernels: Sequence[Kernel]) -> Kernel:
     _check_uncorrelated(kernels)
     total = kernels[0]
     for other in kernels[1:]:
-        total = total.replace(
-            nngp=total.nngp * other.nngp,
-            ntk=None if total.ntk is None else total.ntk * other.nngp + total.nngp * other.ntk,
-            var1=_multiplied(total.var1, other.var1), var2=_multiplied(total.var2, other.var2))
-    return total.replace(weights=frozenset().union(*(k.weights for k in kernels)), gaussian=False)
-
-
-def _multiplied(one: Array | None, other: Array | None) -> Array | None:
-    return None if one is None or other is None else one * other
+        ntk = None
+        if total.ntk is not None and other.ntk is not None:
+            ntk = total.ntk * other.nngp + total.nngp * other.ntk
+        total = total.replace(nngp=total.nngp * other.nngp, ntk=ntk,
+                              var1=_combined(operator.mul, total.var1, other.var1),
+                              var2=_combined(operator.mul, total.var2, other.var2))
+    return total.replace(weights=frozenset().union(*(kernel.weights for kernel in kernels)), gaussian=False)
 
 
 def concatenated(kernels: Sequence[Kernel], axis: int) -> Kernel:
-    """The kernel of values that are concatenated along the features (axis -1), or along a position axis.
+    """The kernel of values that are concatenated along the features.
 
-    Along the features, the covariance is the mean of the covariances, weighted by the numbers of features.
+    Its covariances are means of those of the parts, weighted by their numbers of features.
     """
-    first = kernels[0]
-    at = axis if axis < 0 else axis - first.positions - 2
-    if at == -1:
-        check_alike("a concatenation", kernels)
-        features = sum(kernel.features for kernel in kernels)
-        parts = [kernel.each(lambda values, batch, pairs, share=kernel.features / features: values * share)
-                 for kernel in kernels]
-        total = parts[0]
-        for other in parts[1:]:
-            total = total.replace(
-                nngp=total.nngp + other.nngp, ntk=None if first.ntk is None else total.ntk + other.ntk,
-                var1=_added(total.var1, other.var1), var2=_added(total.var2, other.var2))
-        return total.replace(features=features, gaussian=len(kernels) == 1 and first.gaussian,
-                             weights=frozenset().union(*(kernel.weights for kernel in kernels)))
-    raise bad("kernel", "values are concatenated along an axis that is not the features", {"axis": axis},
-              "concatenate along axis -1.", ValueError)
+    if axis not in (-1, kernels[0].positions + 1):
+        raise bad("FanInConcat.kernel", "values are concatenated along an axis that is not the features",
+                  {"axis": axis}, "concatenate along axis -1.", ValueError)
+    check_alike("a concatenation", kernels)
+    features = sum(kernel.features for kernel in kernels)
+    parts = [kernel.each(lambda values, batch, pairs, share=kernel.features / features: values * share)
+             for kernel in kernels]
+    return _total(parts).replace(features=features, gaussian=len(kernels) == 1 and kernels[0].gaussian)
 
 
 def check_alike(what: str, kernels: Sequence[Kernel]) -> None:

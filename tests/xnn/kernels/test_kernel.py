@@ -9,6 +9,7 @@ import xnn
 from tests.refusals import assert_refused
 from xjax.nn.initializers import normal, variance_scaling
 from xnn import Conv, Dense, Relu, Tanh, serial
+from xnn.covariance.kernel import Options
 from xnn.kernels import Kernel, Kernels
 
 DEEP = serial(*[serial(Dense(64, w_init=variance_scaling(2.0, "fan_in", "normal")), Relu) for _ in range(6)], Dense(1))
@@ -144,6 +145,11 @@ ERRORS = {
     "features": (lambda: Dense(3).kernel(drawn(2, 3), drawn(2, 4)), ValueError, ["same features"], None),
     "unknown input": (lambda: Dense(3).kernel(drawn(2, 3), mask=None), TypeError, ["no input 'mask'"], None),
     "integers": (lambda: Dense(3).kernel(np.ones((2, 3), int)), TypeError, ["Embedding"], None),
+    "positions of a kernel": (
+        lambda: xnn.GlobalAvgPool().kernel(Conv(4, (3,)).kernel(drawn(2, 5, 3), get=None).replace(
+            options=Options())), ValueError, ["covariances between different positions"], None),
+    "dropped values": (lambda: serial(Dense(4), xnn.Dropout(0.5), Relu).kernel(drawn(2, 3), train=True), ValueError,
+                       ["Gaussian"], "in serial[2] -> Relu (kernel)"),
     "late table": (lambda: serial(Dense(3), xnn.Embedding(3, 3)).kernel(drawn(2, 3)), ValueError, ["first layer"],
                    "in serial[1] -> Embedding (kernel)"),
     "grouped": (lambda: serial(Conv(4, (3,)), xnn.DepthwiseConv((3,))).kernel(drawn(2, 5, 3)), ValueError,
