@@ -53,7 +53,7 @@ def kernel_on_kernel(layer: Layer, kernel: Kernel, inputs: Mapping[str, Any]) ->
                                             for name, value in inputs.items()})
     except NeedsPairs as need:
         raise bad(f"{layer.name}.kernel", f"the layer needs {need.kind} between different positions, which the kernel "
-                  "does not have", fix="compute the kernel of the whole model from arrays: serial(first, second).kernel(x).",
+                  "does not have", fix="compute the kernel of the whole model: serial(first, second).kernel(x).",
                   exc=ValueError) from None
 
 
