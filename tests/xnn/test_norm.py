@@ -242,3 +242,16 @@ def test_derivatives_of_running_statistics(npr):
         return xjax.grad(lambda x: jnp.sum(layer.apply_with_state(params, state, x, train=True)[1][name]))(x)
     np.testing.assert_allclose(of_state("mean"), np.full(x.shape, 1 / 6), rtol=1e-6)
     np.testing.assert_allclose(of_state("var"), 2 * (x - x.mean(0)) / 6, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("layer", [LayerNorm(), GroupNorm(1), BatchNorm()], ids=lambda one: one.name)
+def test_the_gradient_of_a_sum_of_normalised_values_is_zero(layer):
+    # With deviations 1,000 times smaller than the mean, the rounding of the mean shifts all normalised values by 1e-4.
+    x = (100 + 0.1 * np.random.default_rng(0).normal(size=(64, 64))).astype(np.float32)
+    params, state = layer.init(None, x.shape)[1], layer.init_state(x.shape)
+
+    def total(x):
+        return jnp.sum(layer.apply_with_state(params, state, x, train=True)[0])
+
+    grad = xjax.grad(total)(x)
+    assert np.max(np.abs(grad)) < 20 * np.finfo(np.float32).eps / 0.1          # terms of the sum are 1 / 0.1

@@ -269,7 +269,8 @@ def _standardize(x: Array, scale: Array | None, bias: Array | None, axes: Sequen
         d(scale y + bias) = k dx - k mean(dx) - k mean(y dx) y + y d(scale) + d(bias)
 
     has two sums in its transpose: of the cotangent, and of the cotangent times y. The gradients of bias and scale have
-    the same two.
+    the same two. The computed mean of y is not 0 but the error of the mean of x; without it, large means of x would
+    make gradients wrong.
 
     Args:
       x: float[...], at least float32.
@@ -295,8 +296,9 @@ def _standardize_jvp(axes: Sequence[int], epsilon: float, primals: tuple, tangen
     factor = lax.rsqrt(var + epsilon)
     y = (x - mean) * factor
     by_scale = factor if scale is None else factor * scale
-    dmean, covariance = jnp.mean(dx, axes, keepdims=True), jnp.mean(y * dx, axes, keepdims=True)
-    dout = dx * by_scale - dmean * by_scale - y * (covariance * by_scale)
+    dmean, error = jnp.mean(dx, axes, keepdims=True), jnp.mean(y, axes, keepdims=True)
+    covariance = jnp.mean(y * dx, axes, keepdims=True) - error * dmean
+    dout = dx * by_scale - dmean * by_scale - (y - error) * (covariance * by_scale)
     dout = dout if scale is None else dout + y * dscale
     dout = dout if bias is None else dout + dbias
     return (out, mean, var), (dout, dmean, 2 * covariance / factor)
