@@ -72,9 +72,7 @@ def vectors_of_tokens(points: Points, features: int, variance: ArrayLike) -> Ker
 
     def equal(one: Array, other: Array, batch: int, pairs: bool) -> Array:
         """Whether tokens are equal, as floats: [n1, n2, *p1, *p2], or without n2 for one batch axis."""
-        p1, p2 = one.shape[1:], other.shape[1:]
-        one = jnp.reshape(one, (one.shape[0], *(1,) * (batch - 1), *p1, *(1,) * (len(p2) * pairs)))
-        other = jnp.reshape(other, (*(1,) * (batch - 1), other.shape[0], *(1,) * (len(p1) * pairs), *p2))
+        one, other = against_covariances(one, other, batch, pairs)
         return (one == other).astype(jnp.zeros(()).dtype)
 
     same = equal(x1, x2, 2, options.pairs)
@@ -117,12 +115,17 @@ def _sum_along(values: Array, axes: Sequence[int], size: int, stride: int, step:
     for place in range(size):
         part = values
         for axis in axes:
-            n = (values.shape[axis] - (size - 1) * step - 1) // stride + 1
-            start = place * step
-            part = lax.slice_in_dim(part, start, start + (n - 1) * stride + 1, stride, axis)
+            part = at_place(part, axis, place, size, stride, step)
         total = part if total is None else total + part
     assert total is not None
     return total
+
+
+def at_place(values: Array, axis: int, place: int, size: int, stride: int, step: int) -> Array:
+    """The values at one place of all windows along an axis. Args: step: the dilation."""
+    n = (values.shape[axis] - (size - 1) * step - 1) // stride + 1
+    start = place * step
+    return lax.slice_in_dim(values, start, start + (n - 1) * stride + 1, stride, axis)
 
 
 @singledispatch
@@ -142,6 +145,23 @@ def same_position(shape: Sequence[int], batch: int, positions: int) -> Array:
         equal &= lax.broadcasted_iota(np.int32, _only(shape, axis), axis) == lax.broadcasted_iota(
             np.int32, _only(shape, axis + positions), axis + positions)
     return equal
+
+
+def same_value(kernel: Kernel) -> Array | None:
+    """Whether the two values of an entry of `nngp` are the same one, broadcast against it; None if none can be."""
+    if not kernel.same:
+        return None
+    n = kernel.nngp.shape[0]
+    equal = jnp.reshape(jnp.eye(n, dtype=bool), (n, n, *(1,) * (kernel.nngp.ndim - 2)))
+    return equal & same_position(kernel.nngp.shape, 2, kernel.positions) if kernel.pairs else equal
+
+
+def against_covariances(one: Array, other: Array, batch: int, pairs: bool) -> tuple[Array, Array]:
+    """Arrays [n1, *positions1] and [n2, *positions2] as they broadcast against covariances of the two."""
+    ones1, ones2 = ((1,) * (x.ndim - 1) * pairs for x in (one, other))
+    between = (1,) * (batch - 1)
+    return (jnp.reshape(one, (one.shape[0], *between, *one.shape[1:], *ones2)),
+            jnp.reshape(other, (*between, other.shape[0], *ones1, *other.shape[1:])))
 
 
 def _only(shape: Sequence[int], axis: int) -> tuple[int, ...]:

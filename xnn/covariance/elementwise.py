@@ -20,7 +20,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.typing import Array
-from xnn.covariance.affine import same_position
+from xnn.covariance.affine import against_covariances, same_position, same_value
 from xnn.covariance.kernel import Kernel
 
 # (c, a, b, gap) -> (the expectation of f(u) f(v), that of f'(u) f'(v)); a and b broadcast against c.
@@ -36,16 +36,8 @@ def after_function(kernel: Kernel, name: str, fun: Callable[[Array], Array], mom
     at1, at2 = kernel.variances()
     positions = kernel.positions
 
-    def expand(at: Array, side: int, batch: int, pairs: bool) -> Array:
-        """Variances [n, *positions] as they broadcast against covariances."""
-        n = (at.shape[0],) if batch == 1 else (at.shape[0], 1) if side == 1 else (1, at.shape[0])
-        if not pairs:
-            return jnp.reshape(at, (*n, *at.shape[1:]))
-        ones = (1,) * positions
-        return jnp.reshape(at, (*n, *((*at.shape[1:], *ones) if side == 1 else (*ones, *at.shape[1:]))))
-
     def both(c: Array, batch: int, pairs: bool, one: Array, other: Array, equal: Array | None) -> tuple[Array, Array]:
-        a, b = expand(one, 1, batch, pairs), expand(other, 2, batch, pairs)
+        a, b = against_covariances(one, other, batch, pairs)
         gap = jnp.maximum(a * b - c * c, 0)
         return moments(c, a, b, gap if equal is None else jnp.where(equal, 0, gap))
 
@@ -54,13 +46,7 @@ def after_function(kernel: Kernel, name: str, fun: Callable[[Array], Array], mom
             return both(values, 1, True, at, at, same_position(values.shape, 1, positions))[0]
         return moments(at, at, at, jnp.zeros_like(at))[0]
 
-    equal = None
-    if kernel.same:
-        n = kernel.nngp.shape[0]
-        equal = jnp.reshape(jnp.eye(n, dtype=bool), (n, n, *(1,) * (kernel.nngp.ndim - 2)))
-        if kernel.pairs:
-            equal &= same_position(kernel.nngp.shape, 2, positions)
-    nngp, slope = both(kernel.nngp, 2, kernel.pairs, at1, at2, equal)
+    nngp, slope = both(kernel.nngp, 2, kernel.pairs, at1, at2, same_value(kernel))
     return kernel.replace(
         nngp=nngp, ntk=None if kernel.ntk is None else kernel.ntk * slope, var1=of_variance(kernel.var1, at1),
         var2=None if kernel.var2 is None else of_variance(kernel.var2, at2), gaussian=False)

@@ -26,24 +26,32 @@ class Kernels(NamedTuple):
     ntk: Any
 
 
+def kinds_of(caller: str, get: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The kernels that an argument `get` names; None names both. Raises: ValueError for another name."""
+    kinds = (get,) if isinstance(get, str) else KINDS if get is None else tuple(get)
+    for kind in kinds:
+        check_choice(caller, "get", kind, KINDS)
+    return kinds
+
+
+def as_requested(get: str | Sequence[str] | None, results: Sequence[Any]) -> Any:
+    """The results for the kernels that `get` names: one alone, `Kernels` for both in this order, else a tuple."""
+    if isinstance(get, str):
+        return results[0]
+    return Kernels(*results) if get is None or tuple(get) == KINDS else tuple(results)
+
+
 def kernel_on_arrays(layer: Layer, x1: ArrayLike, x2: ArrayLike | None, get: str | Sequence[str] | None,
                      parameterization: Parameterization, train: bool, inputs: Mapping[str, Any]) -> Any:
     """The kernel of a layer between the rows of x1 and x2, as `Layer.kernel` documents it."""
     caller = f"{layer.name}.kernel"
-    kinds = (get,) if isinstance(get, str) else KINDS if get is None else tuple(get)
-    for kind in kinds:
-        check_choice(caller, "get", kind, KINDS)
+    kinds = kinds_of(caller, get)
     check_choice(caller, "parameterization", parameterization, ("standard", "ntk"))
     x1, x2 = jnp.asarray(x1), None if x2 is None else jnp.asarray(x2)
     _check_points(caller, x1, x2)
     pairs = _pairs(caller, layer, inputs, x2 is not None)
     result = _compiled(layer, Options(parameterization, "ntk" in kinds, train), x1, x2, pairs)
-    if get is None:
-        return result
-    arrays = [getattr(result, kind) for kind in kinds]
-    if isinstance(get, str):
-        return arrays[0]
-    return Kernels(*arrays) if kinds == KINDS else tuple(arrays)
+    return result if get is None else as_requested(get, [getattr(result, kind) for kind in kinds])
 
 
 def kernel_on_kernel(layer: Layer, kernel: Kernel, inputs: Mapping[str, Any]) -> Any:
@@ -85,20 +93,18 @@ def _as_arrays(value: Any) -> Any:
 
 def _compiled(layer: Layer, options: Options, x1: Array, x2: Array | None, inputs: dict[str, Pair]) -> Kernel:
     """The kernel by one compiled program, with the covariances that the layers need."""
-    start = layer._kernels.setdefault((options, x1.ndim), options)
-    while True:
-        run = layer._kernels.setdefault((start, "program"), xjax.jit(_evaluation(layer, start)))
+    known = layer._kernels
+    start: Options | None = known.get((options, x1.ndim), options)
+    while start is not None:
+        if start not in known:
+            known[start] = xjax.jit(_evaluation(layer, start))
         try:
-            result = run(x1, x2, inputs)
+            return known[start](x1, x2, inputs)
         except NeedsPairs as need:
-            wider = start.wider(need)
-            if wider is None:
-                raise bad(f"{layer.name}.kernel", "a layer needs covariances between positions that an earlier layer "
-                          "does not keep", fix="pool the positions once only, or apply Flatten before.",
-                          exc=ValueError) from None
-            start = layer._kernels[(options, x1.ndim)] = wider
-            continue
-        return result
+            start = known[options, x1.ndim] = start.wider(need)
+    del known[options, x1.ndim]
+    raise bad(f"{layer.name}.kernel", "a layer needs covariances between positions that an earlier layer does not keep",
+              fix="pool the positions once only, or apply Flatten before.", exc=ValueError)
 
 
 def _evaluation(layer: Layer, options: Options) -> Any:

@@ -11,8 +11,8 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike
-from xnn.covariance.affine import same_position
-from xnn.covariance.kernel import Kernel, NeedsPairs, Pair, new_weights
+from xnn.covariance.affine import against_covariances, same_position, same_value
+from xnn.covariance.kernel import Kernel, NeedsPairs, Pair, Rule, new_weights
 
 
 @singledispatch
@@ -46,6 +46,11 @@ def on_positions(kernel: Kernel, linear: Callable[[Array], Array], second: Calla
     nngp = both(kernel.nngp, 2, maps)
     return kernel.replace(nngp=nngp, ntk=None if kernel.ntk is None else both(kernel.ntk, 2, maps),
                           var1=variance(kernel.var1, 0), var2=variance(kernel.var2, 1), positions=left)
+
+
+def linear_rule(apply: Callable) -> Rule:
+    """The rule of a layer without parameters whose `apply` is a linear map of the positions."""
+    return lambda kernel: on_positions(kernel, lambda x: apply((), x))
 
 
 def on_nodes(kernel: Kernel, propagate: Callable[[Any, Array], Array], graph: Pair) -> Kernel:
@@ -96,16 +101,13 @@ def normalized(kernel: Kernel, epsilon: float, over_positions: bool, scale: bool
         raise bad("LayerNorm.kernel", "the mean over the features is not 0 for values after a nonlinear function",
                   fix="put LayerNorm after a layer with random weights, or use RMSNorm.", exc=ValueError)
     at1, at2 = kernel.variances()
-    positions = kernel.positions
     if over_positions:
         axes = tuple(range(1, at1.ndim))
         at1, at2 = (jnp.broadcast_to(jnp.mean(at, axes, keepdims=True), at.shape) for at in (at1, at2))
     root1, root2 = (jnp.sqrt(at + epsilon) for at in (at1, at2))
-    ones = (1,) * positions
 
     def divided(values: Array, batch: int, pairs: bool, one: Array, other: Array) -> Array:
-        one = jnp.reshape(one, (one.shape[0], *(1,) * (batch - 1), *one.shape[1:], *(ones if pairs else ())))
-        other = jnp.reshape(other, (*(1,) * (batch - 1), other.shape[0], *(ones if pairs else ()), *other.shape[1:]))
+        one, other = against_covariances(one, other, batch, pairs)
         return values / (one * other)
 
     nngp = divided(kernel.nngp, 2, kernel.pairs, root1, root2)
@@ -132,12 +134,8 @@ def dropped(kernel: Kernel, rate: float) -> Kernel:
         equal = same_position(values.shape, 1, kernel.positions) if values is not None and pairs else True
         return scaled(values, equal)
 
-    equal: Any = False
-    if kernel.same:
-        n = kernel.nngp.shape[0]
-        equal = jnp.reshape(jnp.eye(n, dtype=bool), (n, n, *(1,) * (kernel.nngp.ndim - 2)))
-        if kernel.pairs:
-            equal &= same_position(kernel.nngp.shape, 2, kernel.positions)
+    equal = same_value(kernel)
+    equal = False if equal is None else equal
     return kernel.replace(nngp=scaled(kernel.nngp, equal), ntk=scaled(kernel.ntk, equal),
                           var1=of_variance(kernel.var1), var2=of_variance(kernel.var2), gaussian=False)
 

@@ -26,7 +26,7 @@ from xjax import lax, tree_util
 from xjax.errors import bad, check_choice
 from xjax.typing import Array, ArrayLike, DTypeLike, Params, PyTree
 from xnn.cost import flops
-from xnn.covariance.evaluation import KINDS, Kernels
+from xnn.covariance.evaluation import KINDS, as_requested, kinds_of
 
 Method: TypeAlias = Literal["auto", "jacobian", "products", "structured"]
 METHODS = ("auto", "jacobian", "products", "structured")
@@ -93,17 +93,12 @@ def empirical_kernel(apply: Apply, *, get: str | Sequence[str] = KINDS, **option
 
     Args: get: "nngp", "ntk", or a sequence of them; options: those of `empirical_ntk`.
     """
-    kinds = (get,) if isinstance(get, str) else tuple(get)
-    for kind in kinds:
-        check_choice("empirical_kernel", "get", kind, KINDS)
+    kinds = kinds_of("empirical_kernel", get)
     of_outputs = {name: value for name, value in options.items() if name.endswith("_axes")}
     makers = {"nngp": empirical_nngp(apply, **of_outputs), "ntk": empirical_ntk(apply, **options)}
 
     def kernel(params: Params, x1: ArrayLike, x2: ArrayLike | None = None, **inputs: object) -> PyTree:
-        arrays = [makers[kind](params, x1, x2, **inputs) for kind in kinds]
-        if isinstance(get, str):
-            return arrays[0]
-        return Kernels(*arrays) if kinds == KINDS else tuple(arrays)
+        return as_requested(get, [makers[kind](params, x1, x2, **inputs) for kind in kinds])
 
     return kernel
 
@@ -171,12 +166,17 @@ class _Axes(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """A function of parameters and one row, and the rows of x1 and x2 at which its kernel is computed."""
+    """A function of parameters and one row, and the rows of x1 and x2 at which its kernel is computed.
+
+    Attributes: plan: the program of a row; out_shape: the shape of its result.
+    """
 
     of_row: Callable[[list[Array], Array], Array]
     leaves: list[Array]
     x1: Array
     x2: Array
+    plan: _Plan
+    out_shape: tuple[int, ...]
     axes: _Axes
 
     @staticmethod
@@ -187,14 +187,14 @@ class _Task(NamedTuple):
         def of_row(leaves: list[Array], row: Array) -> Array:
             return apply(tree_util.tree_unflatten(tree, leaves), row[None], **inputs)[0]
 
-        shape = xjax.eval_shape(of_row, leaves, x1[0]).shape
-        return _Task(of_row, leaves, x1, x2, _Axes.of("empirical_ntk", shape, trace, diagonal))
+        plan = _Plan.of(of_row, leaves, x1[0])
+        shape = plan.closed.out_avals[0].shape
+        return _Task(of_row, leaves, x1, x2, plan, shape, _Axes.of("empirical_ntk", shape, trace, diagonal))
 
     def cotangents(self, dtype: DTypeLike) -> Array:
         """One for each output: [traced, diagonal, rest, *output]."""
-        shape = xjax.eval_shape(self.of_row, self.leaves, self.x1[0]).shape
-        n = math.prod(shape)
-        return self.axes.grouped(jnp.reshape(jnp.eye(n, dtype=dtype), (*shape, *shape)), 0)
+        basis = jnp.eye(math.prod(self.out_shape), dtype=dtype)
+        return self.axes.grouped(jnp.reshape(basis, (*self.out_shape, *self.out_shape)), 0)
 
 
 # -- the three methods -------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def _by_products(task: _Task) -> Array:
 
 
 def _by_structure(task: _Task) -> Array:
-    plan = _Plan.of(task)
+    plan = task.plan
 
     def factors(row: Array) -> tuple[list[Array], list[Array], list[Array]]:
         """(inputs of the operations [place, k], derivatives in their outputs, derivatives in all other leaves)."""
@@ -296,10 +296,10 @@ class _Plan(NamedTuple):
     uses: dict[int, _Use]
 
     @staticmethod
-    def of(task: _Task) -> _Plan:
-        closed = xjax.make_jaxpr(task.of_row)(task.leaves, task.x1[0])
-        reads: dict[int, list[Any]] = {i: [] for i in range(len(task.leaves))}
-        _collect(closed.jaxpr, {var: i for i, var in enumerate(closed.jaxpr.invars[:len(task.leaves)])}, reads)
+    def of(of_row: Callable[[list[Array], Array], Array], leaves: list[Array], row: Array) -> _Plan:
+        closed = xjax.make_jaxpr(of_row)(leaves, row)
+        reads: dict[int, list[Any]] = {i: [] for i in range(len(leaves))}
+        _collect(closed.jaxpr, {var: i for i, var in enumerate(closed.jaxpr.invars[:len(leaves)])}, reads)
         uses = {}
         for i, readers in reads.items():
             use = _use_of(*readers[0]) if len(readers) == 1 and readers[0] is not None else None
@@ -417,7 +417,7 @@ def _cheapest(task: _Task, memory_limit: float) -> str:
 
 def _forward_flops(task: _Task) -> float:
     """Operations of one row: those of products, and one for each parameter."""
-    return flops(_Plan.of(task).closed) + sum(leaf.size for leaf in task.leaves)
+    return flops(task.plan.closed) + sum(leaf.size for leaf in task.leaves)
 
 
 def _features(use: _Use) -> int:
@@ -446,7 +446,7 @@ def _of_products(task: _Task) -> tuple[float, float]:
 
 def _of_structure(task: _Task) -> tuple[float, float]:
     n1, n2, rows, outputs = _counts(task)
-    plan = _Plan.of(task)
+    plan = task.plan
     x, d, r = task.axes.sizes
     operations, memory = rows * outputs * 2 * _forward_flops(task), 0.0
     for i, leaf in enumerate(task.leaves):

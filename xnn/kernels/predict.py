@@ -23,7 +23,7 @@ from xjax import lax
 from xjax.errors import bad, check_choice
 from xjax.experimental.ode import odeint
 from xjax.typing import Array, ArrayLike, PyTree
-from xnn.covariance.evaluation import KINDS, Kernels
+from xnn.covariance.evaluation import KINDS, Kernels, as_requested
 from xnn.kernels.solve import IllConditioned, Solver, regularized, solver_of
 from xnn.layer import Layer
 
@@ -103,11 +103,8 @@ def gp_inference(k_train_train: KernelsLike, y_train: ArrayLike, diag_reg: float
 
 
 def _for_each(get: Get, of_kind: Callable[[str], Array | Gaussian]) -> PyTree:
-    if isinstance(get, str):
-        return of_kind(get)
-    kinds = KINDS if get is None else tuple(get)
-    results = [of_kind(kind) for kind in kinds]
-    return Kernels(*results) if kinds == KINDS else tuple(results)
+    kinds = [get] if isinstance(get, str) else KINDS if get is None else get
+    return as_requested(get, [of_kind(kind) for kind in kinds])
 
 
 def _one(kernels: KernelsLike, kind: str) -> Array:

@@ -26,7 +26,7 @@ import xjax.numpy as jnp
 from xjax import random
 from xjax.errors import bad, check_choice
 from xjax.typing import Array, ArrayLike, PRNGKey
-from xnn.covariance.affine import affine, mean_of_windows, of_equal_positions
+from xnn.covariance.affine import affine, at_place, mean_of_windows, of_equal_positions
 from xnn.covariance.elementwise import Moments, after_function
 from xnn.covariance.evaluation import kernel_after
 from xnn.covariance.fixed import dropped, flattened, normalized, on_positions
@@ -163,11 +163,10 @@ def _(sketch: Sketch, sizes: Sequence[int], strides: Sequence[int], dilation: Se
         values = padded(values, axes)
         parts = []
         for place in itertools.product(*map(range, sizes)):
-            at = [slice(None)] * values.ndim
-            for axis, k, size, stride, step in zip(axes, place, sizes, strides, dilation, strict=True):
-                n = (values.shape[axis] - (size - 1) * step - 1) // stride + 1
-                at[axis] = slice(k * step, k * step + (n - 1) * stride + 1, stride)
-            parts.append(values[tuple(at)])
+            part = values
+            for axis, at, size, stride, step in zip(axes, place, sizes, strides, dilation, strict=True):
+                part = at_place(part, axis, at, size, stride, step)
+            parts.append(part)
         return jnp.concatenate(parts, -1) / math.sqrt(len(parts))
 
     return sketch.each(windows)

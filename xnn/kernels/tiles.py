@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ import numpy as np
 
 import xjax
 import xjax.numpy as jnp
-from xjax.errors import bad, check_choice
+from xjax.errors import bad
 from xjax.typing import Array, ArrayLike
-from xnn.covariance.evaluation import KINDS, Kernels
+from xnn.covariance.evaluation import KINDS, as_requested, kinds_of
 from xnn.layer import Layer
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
@@ -49,30 +50,28 @@ def tiled_kernel(model: Layer, x1: ArrayLike, x2: ArrayLike | None = None, *, ge
     >>> bool(np.allclose(tiled_kernel(model, x, get="ntk"), model.kernel(x, get="ntk")))
     True
     """
-    kinds = (get,) if isinstance(get, str) else tuple(get)
-    for kind in kinds:
-        check_choice("tiled_kernel", "get", kind, KINDS)
+    kinds = kinds_of("tiled_kernel", get)
     devices = list(devices or xjax.devices()[:1])
     one = np.asarray(x1)
     other = one if x2 is None else np.asarray(x2)
     tiles = _Tiles(model, one, other, x2 is None, kinds, options, _bytes(memory_budget), devices)
-    results = _Results(out, tiles) if out is not None else _Results.in_memory(tiles)
+    results = _Results(tiles, None if out is None else Path(out))
     pending = [tile for tile in tiles.all() if tile not in results.done]
     total, done = len(pending) + len(results.done), len(results.done)
     computed = None
-    for start in range(0, len(pending) + len(devices), len(devices)):
-        group, previous = pending[start:start + len(devices)], computed
-        xjax.block_until_ready(previous and previous[1])
-        computed = group, tiles.launch(group)                           # it runs while the previous tiles are stored
-        if previous is not None and previous[0]:
-            results.store(*previous)
-            done += len(previous[0])
-            if progress is not None:
-                progress(done, total)
-    arrays = results.arrays()
-    if isinstance(get, str):
-        return arrays[0]
-    return Kernels(*arrays) if kinds == KINDS else tuple(arrays)
+    try:
+        for start in range(0, len(pending) + len(devices), len(devices)):
+            group, previous = pending[start:start + len(devices)], computed
+            xjax.block_until_ready(previous and previous[1])
+            computed = group, tiles.launch(group)                       # it runs while the previous tiles are stored
+            if previous is not None and previous[0]:
+                results.store(*previous)
+                done += len(previous[0])
+                if progress is not None:
+                    progress(done, total)
+    finally:
+        results.write()
+    return as_requested(get, results.kept)
 
 
 def _bytes(budget: str | float) -> float:
@@ -190,34 +189,30 @@ class _Tiles:
 
 
 class _Results:
-    """The arrays of the result, in memory or in files, and the tiles that they have."""
+    """The arrays of the result, in memory or in files, and the tiles that they have.
 
-    def __init__(self, folder: str | os.PathLike, tiles: _Tiles) -> None:
-        self.tiles, self.folder = tiles, Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.record = self.folder / "tiles.json"
-        fingerprint = tiles.fingerprint()
+    Attributes: folder: None for arrays in memory; kept: an array for each kind; done: the tiles that they have.
+    """
+
+    def __init__(self, tiles: _Tiles, folder: Path | None) -> None:
+        self.tiles, self.folder, self.done, self.written = tiles, folder, set(), 0.0
         shape, dtype = tiles.shape()
+        if folder is None:
+            self.kept: list[np.ndarray] = [np.empty(shape, dtype) for _ in tiles.kinds]
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        self.record, self.fingerprint = folder / "tiles.json", tiles.fingerprint()
         is_there = self.record.exists()
-        state = json.loads(self.record.read_text()) if is_there else {"fingerprint": fingerprint, "done": []}
-        if state["fingerprint"] != fingerprint:
-            raise bad("tiled_kernel", "the folder has the tiles of another computation", {"out": str(self.folder)},
-                      "pass another folder, or the model, inputs, options and memory budget of the first call.",
-                      ValueError)
-        self.done = {tuple(tile) for tile in state["done"]}
+        if is_there:
+            state = json.loads(self.record.read_text())
+            if state["fingerprint"] != self.fingerprint:
+                raise bad("tiled_kernel", "the folder has the tiles of another computation", {"out": str(folder)},
+                          "pass another folder, or the model, inputs, options and memory budget of the first call.",
+                          ValueError)
+            self.done = {tuple(tile) for tile in state["done"]}
         mode: Any = "r+" if is_there else "w+"
-        self.kept: list[np.ndarray] = [np.lib.format.open_memmap(self.folder / f"{kind}.npy", mode, dtype, shape)
-                                       for kind in tiles.kinds]
-        self.fingerprint = fingerprint
-        self._write()
-
-    @classmethod
-    def in_memory(cls, tiles: _Tiles) -> _Results:
-        self = cls.__new__(cls)
-        shape, dtype = tiles.shape()
-        self.tiles, self.done, self.record = tiles, set(), None
-        self.kept = [np.empty(shape, dtype) for _ in tiles.kinds]
-        return self
+        self.kept = [np.lib.format.open_memmap(folder / f"{kind}.npy", mode, dtype, shape) for kind in tiles.kinds]
+        self.write()
 
     def store(self, group: list[tuple[int, int]], computed: list[list[Array]]) -> None:
         """Write tiles, and for a symmetric kernel their mirror images."""
@@ -233,17 +228,16 @@ class _Results:
                     mirror = (1, 0, *range(2 + half, part.ndim), *range(2, 2 + half))
                     kept[columns, rows] = np.transpose(part, mirror)
             self.done.add((i, j))
-        self._write()
+        if time.monotonic() > self.written + 1:                         # the record has all tiles, so not after each
+            self.write()
 
-    def _write(self) -> None:
-        if self.record is None:
+    def write(self) -> None:
+        """Write the arrays to the disk, then the record of their tiles."""
+        if self.folder is None:
             return
         for kept in self.kept:
             kept.flush()                                                # type: ignore[attr-defined]
         partial = self.record.with_suffix(".partial")
         partial.write_text(json.dumps({"fingerprint": self.fingerprint, "done": sorted(self.done)}))
         os.replace(partial, self.record)
-
-    def arrays(self) -> list[np.ndarray]:
-        """The arrays of the result."""
-        return self.kept
+        self.written = time.monotonic()

@@ -12,8 +12,7 @@ from xjax import lax
 from xjax.errors import bad
 from xjax.typing import Array
 from xnn.checks import check_float
-from xnn.covariance.fixed import on_positions
-from xnn.covariance.kernel import Rule
+from xnn.covariance.fixed import linear_rule
 from xnn.layer import Layer, recorded
 from xnn.layers.windows import Padding, Sizes, Window, check_spatial_shape, make_window, sizes_of
 from xnn.precision import at_least_float32
@@ -100,12 +99,8 @@ def _pool(window: Window, reduce: Callable, linear: bool = False) -> Layer:
         window.out_sizes(window.spatial(x.shape))
         return reduce(x)
 
-    return Layer(init, apply, window.caller, kernel_rule=_linear_rule(apply) if linear else None)
+    return Layer(init, apply, window.caller, kernel_rule=linear_rule(apply) if linear else None)
 
-
-def _linear_rule(apply: Callable) -> Rule:
-    """The rule of a layer without parameters that is a linear map of the positions."""
-    return lambda kernel: on_positions(kernel, lambda x: apply((), x))
 
 
 # -- bins ---------------------------------------------------------------------------------------------------------
@@ -161,7 +156,7 @@ def _adaptive_pool(name: str, out_sizes: Any, reduce: Callable, linear: bool = F
                 x = reduce(binned, mask, axis + 1)
         return x
 
-    return Layer(init, apply, name, kernel_rule=_linear_rule(apply) if linear else None)
+    return Layer(init, apply, name, kernel_rule=linear_rule(apply) if linear else None)
 
 
 def _bins(n: int, bins: int) -> tuple[np.ndarray, np.ndarray]:
@@ -206,4 +201,4 @@ def _global_pool(name: str, keepdims: bool, reduce: Callable, linear: bool = Fal
         x = check_float(name, x, 3)
         return reduce(x, tuple(range(1, x.ndim - 1)), keepdims=keepdims)
 
-    return Layer(init, apply, name, kernel_rule=_linear_rule(apply) if linear else None)
+    return Layer(init, apply, name, kernel_rule=linear_rule(apply) if linear else None)

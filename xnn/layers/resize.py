@@ -10,7 +10,7 @@ import xjax.numpy as jnp
 from xjax import image
 from xjax.errors import bad, check_choice
 from xnn.checks import check_float
-from xnn.covariance.fixed import on_positions
+from xnn.covariance.fixed import linear_rule
 from xnn.layer import Layer, recorded
 from xnn.layers.windows import Sizes, check_spatial_shape, pad_spatial, pads_of, sizes_of
 
@@ -67,10 +67,7 @@ def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None
         x = check_float("Upsample", x, 3)
         return image.resize(x, out_shape(x.shape), _METHODS[method], antialias)
 
-    def kernel_rule(kernel):
-        return on_positions(kernel, lambda x: apply((), x))
-
-    return Layer(init, apply, "Upsample", kernel_rule=kernel_rule)
+    return Layer(init, apply, "Upsample", kernel_rule=linear_rule(apply))
 
 
 def _scales(scale: Any) -> tuple[float, ...]:
@@ -123,7 +120,7 @@ def Pad(widths: int | Sequence[Any], *, mode: str = "constant", value: float = 0
         if value:
             raise bad("Pad.kernel", "there is a kernel for zeros as padding only", {"value": value},
                       "leave out `value`.", ValueError)
-        return on_positions(kernel, lambda x: apply((), x))
+        return linear_rule(apply)(kernel)
 
     return Layer(init, apply, "Pad", kernel_rule=kernel_rule)
 

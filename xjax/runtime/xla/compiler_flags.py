@@ -36,7 +36,7 @@ _CONVOLUTION = re.compile(r"stablehlo\.convolution\(.*?= \[[^\]]*\]x\[([^\]]*)\]
 
 
 def _has_convolutions_of_small_windows(text: str) -> bool:
-    """Whether a convolution has more positions in its result than in its window.
+    """Whether a convolution has at least as many positions in its result as in its window.
 
     The gradient of a kernel has fewer: its window is the image.
     """
@@ -45,8 +45,11 @@ def _has_convolutions_of_small_windows(text: str) -> bool:
         axes = zip(layout.split(", "), shape.split("x"), strict=False)         # the last part of shape is the dtype
         return math.prod(int(size) for axis, size in axes if axis.isdigit())
 
-    return any(spatial_size(result, result_shape) >= spatial_size(window, window_shape)
-               for window, result, window_shape, result_shape in _CONVOLUTION.findall(text))
+    for match in _CONVOLUTION.finditer(text):
+        window, result, window_shape, result_shape = match.groups()
+        if spatial_size(result, result_shape) >= spatial_size(window, window_shape):
+            return True
+    return False
 
 
 CHOICES = (
