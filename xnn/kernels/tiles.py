@@ -180,9 +180,9 @@ class _Tiles:
         return (len(self.one), len(self.other), *first.shape[2:]), np.dtype(first.dtype)
 
     def fingerprint(self) -> str:
-        """A hash of everything that the result depends on, and of the size of the tiles."""
-        sha = hashlib.sha256(repr((repr(self.model), self.kinds, self.same, self.size, sorted(self.options.items()),
-                                   self.one.shape, self.other.shape, str(self.one.dtype))).encode())
+        """A hash of everything that the result depends on; the program of a tile has the numbers of the model."""
+        program = xjax.jit(self._of_pair).lower(*self._types(self.size)).as_text()
+        sha = hashlib.sha256(repr((program, self.kinds, self.same, self.one.shape, self.other.shape)).encode())
         for x in (self.one,) if self.same else (self.one, self.other):
             sha.update(np.ascontiguousarray(x))
         return sha.hexdigest()

@@ -7,6 +7,7 @@ import pytest
 
 import xjax
 import xnn
+from xjax.nn.initializers import variance_scaling
 from xnn import Conv, Dense, Relu, serial
 from xnn.kernels import Kernels, tiled_kernel
 
@@ -61,6 +62,16 @@ def test_an_interrupted_computation_continues(tmp_path):
     np.testing.assert_allclose(tiled.nngp, ROWS.kernel(x, get="nngp"), 1e-5)
     with pytest.raises(ValueError, match="another computation"):
         tiled_kernel(ROWS, x + 1, memory_budget=2000, out=tmp_path / "kernel")
+
+
+def test_models_that_print_alike_are_not_confused(tmp_path):
+    first, second = (serial(Dense(64, w_init=variance_scaling(scale, "fan_in", "normal")), Relu, Dense(1))
+                     for scale in (1.0, 2.0))
+    x = drawn(5, 4)
+    assert repr(first) == repr(second)
+    tiled_kernel(first, x, get="ntk", out=tmp_path)
+    with pytest.raises(ValueError, match="another computation"):
+        tiled_kernel(second, x, get="ntk", out=tmp_path)
 
 
 def test_the_memory_does_not_grow_with_the_rows():
