@@ -60,6 +60,20 @@ def affine(kernel: Kernel, features: int, n_in: int, w_variance: ArrayLike, b_va
     return after.replace(ntk=kernel.ntk * scale + own)
 
 
+def after_matrix(caller: str, kernel: Any, n_out: int, w_init: Callable, b_init: Callable | None,
+                 parts: int = 1) -> Any:
+    """The kernel after ``x W + b``, of initializers.
+
+    Args:
+      kernel: a `Kernel`, or a value that takes its place.
+      b_init: None for a layer without bias.
+      parts: W has this number of blocks of rows, each of which `w_init` draws.
+    """
+    w_variance = variance_of(caller, "w_init", w_init, (kernel.features // parts, n_out))
+    b_variance = None if b_init is None else variance_of(caller, "b_init", b_init, (n_out,))
+    return affine(kernel, n_out, kernel.features, w_variance, b_variance)
+
+
 def vectors_of_tokens(points: Points, features: int, variance: ArrayLike) -> Kernel:
     """The kernel of a table with a random vector for each token: equal tokens have equal vectors, others independent.
 

@@ -21,7 +21,7 @@ import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.typing import Array
 from xnn.covariance.affine import against_covariances, same_position, same_value
-from xnn.covariance.kernel import Kernel
+from xnn.covariance.kernel import Kernel, new_weights, product_of
 
 # (c, a, b, gap) -> (the expectation of f(u) f(v), that of f'(u) f'(v)); a and b broadcast against c.
 Moments: TypeAlias = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
@@ -30,6 +30,40 @@ Moments: TypeAlias = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
 @singledispatch
 def after_function(kernel: Kernel, name: str, fun: Callable[[Array], Array], moments: Moments) -> Kernel:
     """The kernel after an elementwise function. Raises: ValueError if its input is not Gaussian."""
+    return _with_moments(kernel, name, moments)
+
+
+def after_prelu(kernel: Kernel, slope: float, per_feature: bool) -> Kernel:
+    """The kernel after ``max(x, 0) + slope * min(x, 0)`` with a trained slope for each feature.
+
+    Raises: ValueError for the NTK with one slope for all features: it has no limit for many features.
+    """
+    check_kernel("PReLU", kernel)
+    after = _with_moments(kernel, "PReLU", half_linear(slope, 1.0))
+    if after.ntk is None:
+        return after
+    if not per_feature:
+        raise bad("PReLU.kernel", "one slope for all features has no NTK in the limit of many features",
+                  {"per_feature": False}, 'PReLU(per_feature=True), or get="nngp".', ValueError)
+    negative = _with_moments(kernel, "PReLU", half_linear(1.0, 0.0))        # of min(x, 0), the derivative in the slope
+    return after.replace(ntk=after.ntk + negative.nngp)
+
+
+def gated(kernel: Kernel, name: str, gate: Callable[[Array], Array], moments: Moments) -> Kernel:
+    """The kernel after ``value * gate(rest)``, for two halves of the features, which have different weights."""
+    check_kernel(name, kernel)
+    half = kernel.replace(features=kernel.features // 2)
+    return product_of([half, after_function(half, name, gate, moments).replace(weights=new_weights())])
+
+
+def check_kernel(name: str, kernel: object) -> None:
+    """Raises: TypeError for features of a sketch."""
+    if not isinstance(kernel, Kernel):
+        raise bad("sketched_features", f"{name} has no random features", fix="compute the kernel itself: "
+                  "tiled_kernel(model, x), or replace the layer.")
+
+
+def _with_moments(kernel: Kernel, name: str, moments: Moments) -> Kernel:
     if not kernel.gaussian:
         raise bad(f"{name}.kernel", "the input of a nonlinear function must be Gaussian, the output of random weights",
                   fix=f"put a layer such as Dense or Conv before {name}.", exc=ValueError)

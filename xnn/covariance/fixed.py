@@ -1,4 +1,5 @@
-"""The kernels of layers without random weights: fixed linear maps of positions, Flatten, normalization, Dropout."""
+"""The kernels of layers without random weights: fixed linear maps of positions, Flatten, normalization, Dropout, noise.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +10,10 @@ from typing import Any
 import numpy as np
 
 import xjax.numpy as jnp
+from xjax import ShapeDtypeStruct
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike
+from xnn.checks import as_row_mask
 from xnn.covariance.affine import against_covariances, same_position, same_value
 from xnn.covariance.kernel import Kernel, NeedsPairs, Pair, Rule, new_weights
 
@@ -46,6 +49,37 @@ def on_positions(kernel: Kernel, linear: Callable[[Array], Array], second: Calla
     nngp = both(kernel.nngp, 2, maps)
     return kernel.replace(nngp=nngp, ntk=None if kernel.ntk is None else both(kernel.ntk, 2, maps),
                           var1=variance(kernel.var1, 0), var2=variance(kernel.var2, 1), positions=left)
+
+
+@singledispatch
+def scaled_positions(kernel: Kernel, factors: Pair) -> Kernel:
+    """The kernel after a product of the values at each position with a number.
+
+    Args: factors: arrays of the shapes `Kernel.rows`, for x1 and for x2.
+    """
+
+    def scaled(values: Array | None, batch: int, pairs: bool, one: Array, other: Array) -> Array | None:
+        if values is None:
+            return None
+        one, other = against_covariances(one, other, batch, pairs)
+        return values * one * other
+
+    one, other = factors
+    return kernel.replace(
+        nngp=scaled(kernel.nngp, 2, kernel.pairs, one, other), ntk=scaled(kernel.ntk, 2, kernel.pairs, one, other),
+        var1=scaled(kernel.var1, 1, kernel.variance_pairs, one, one),
+        var2=scaled(kernel.var2, 1, kernel.variance_pairs, other, other))
+
+
+def row_masks(caller: str, x: Any, row_mask: Pair) -> Pair:
+    """The row masks of x1 and x2 as numbers 1 and 0, of the shapes `Kernel.rows`.
+
+    Args: x: a `Kernel`, or a value that takes its place.
+    Raises: TypeError for a mask of another shape or dtype.
+    """
+    dtype = x.nngp.dtype
+    return Pair(*(as_row_mask(caller, ShapeDtypeStruct((*rows, x.features), dtype), mask).astype(dtype)
+                  for rows, mask in zip(x.rows, row_mask, strict=True)))
 
 
 def linear_rule(apply: Callable) -> Rule:
@@ -89,6 +123,33 @@ def flattened(kernel: Kernel) -> Kernel:
 
 
 @singledispatch
+def reshaped(kernel: Kernel, caller: str, sizes_of: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Kernel:
+    """The kernel after a new shape of the positions, or of the positions and features together if none are left.
+
+    Args: sizes_of: the shape of an input, [n, *positions, features], to that of the output.
+    Raises: ValueError if features and positions are mixed.
+    """
+    shapes = [sizes_of((*rows, kernel.features)) for rows in kernel.rows]
+    if all(len(shape) == 2 for shape in shapes):
+        return flattened(kernel)
+    if any(shape[-1] != kernel.features for shape in shapes):
+        raise bad(f"{caller}.kernel", "a new shape that mixes positions and features has no kernel",
+                  {"features": f"{kernel.features}, then {shapes[0][-1]}"},
+                  "keep the number of features, or make all values features, as Flatten does.", ValueError)
+    first, second = (shape[1:-1] for shape in shapes)
+
+    def change(values: Array, batch: int, pairs: bool) -> Array:
+        return jnp.reshape(values, (*values.shape[:batch], *first, *(second if pairs and batch == 2 else ())))
+
+    def variance(values: Array | None, sizes: tuple[int, ...]) -> Array | None:
+        return None if values is None else jnp.reshape(
+            values, (values.shape[0], *sizes, *(sizes if kernel.variance_pairs else ())))
+
+    return kernel.each(change).replace(var1=variance(kernel.var1, first), var2=variance(kernel.var2, second),
+                                       positions=len(first))
+
+
+@singledispatch
 def normalized(kernel: Kernel, epsilon: float, over_positions: bool, scale: bool, bias: bool,
                centered: bool = False) -> Kernel:
     """The kernel after a division by the root mean square of the features, and with `over_positions` of all positions.
@@ -111,12 +172,35 @@ def normalized(kernel: Kernel, epsilon: float, over_positions: bool, scale: bool
         return values / (one * other)
 
     nngp = divided(kernel.nngp, 2, kernel.pairs, root1, root2)
-    ntk = None
-    if kernel.ntk is not None:
-        ntk = divided(kernel.ntk, 2, kernel.pairs, root1, root2) + float(scale) * nngp + float(bias)
+    ntk = None if kernel.ntk is None else divided(kernel.ntk, 2, kernel.pairs, root1, root2)
     var1 = divided(kernel.var1, 1, kernel.variance_pairs, root1, root1)
     var2 = None if kernel.var2 is None else divided(kernel.var2, 1, kernel.variance_pairs, root2, root2)
-    return kernel.replace(nngp=nngp, ntk=ntk, var1=var1, var2=var2)
+    after = kernel.replace(nngp=nngp, ntk=ntk, var1=var1, var2=var2)
+    after = with_scale(after, 1.0) if scale else after
+    return with_bias(after, 0.0) if bias else after
+
+
+# -- a parameter for each feature --------------------------------------------------------------------------------------
+
+
+@singledispatch
+def with_scale(kernel: Kernel, value: ArrayLike) -> Kernel:
+    """The kernel after a factor for each feature, a parameter with this initial value."""
+    after = kernel.each(lambda values, batch, pairs: values * value * value)     # type: ignore[operator]
+    return after if after.ntk is None else after.replace(ntk=after.ntk + kernel.nngp)
+
+
+@singledispatch
+def with_bias(kernel: Kernel, variance: ArrayLike) -> Kernel:
+    """The kernel after a bias for each feature, a parameter with mean 0 and this variance before training."""
+    after = kernel.each(lambda values, batch, pairs: values + variance, weights=kernel.weights | new_weights())
+    if kernel.ntk is None:
+        return after
+    own = 1.0 if kernel.options.parameterization == "standard" else variance
+    return after.replace(ntk=kernel.ntk + own)
+
+
+# -- noise -------------------------------------------------------------------------------------------------------------
 
 
 @singledispatch
@@ -124,20 +208,50 @@ def dropped(kernel: Kernel, rate: float) -> Kernel:
     """The kernel after Dropout: in training, the variance of a value is larger, its covariances are as before."""
     if not (kernel.options.train and rate):
         return kernel
-    keep = 1 - rate
+    after = _at_same_values(kernel, lambda values: values / (1 - rate), kernel.ntk is not None)
+    return after.replace(gaussian=False)
 
-    def scaled(values: Array | None, equal: Array | bool) -> Any:
-        return None if values is None else jnp.where(equal, values / keep, values)
+
+@singledispatch
+def noisy(kernel: Kernel, variance: float) -> Kernel:
+    """The kernel after the addition of independent Gaussian noise to each value, in training."""
+    return _at_same_values(kernel, lambda values: values + variance) if kernel.options.train and variance else kernel
+
+
+def in_evaluation(name: str, is_active: bool) -> Rule:
+    """The rule of a layer that is the identity in evaluation and that has no kernel in training.
+
+    For many features, products of the values then have no limit, or the values have another mean than 0.
+    Args: is_active: whether the layer does anything in training.
+    """
+
+    def rule(kernel: Any) -> Any:
+        if kernel.options.train and is_active:
+            raise bad(f"{name}.kernel", "the layer has a kernel in evaluation only", {"train": True},
+                      "leave out `train`, or take Dropout in its place.", ValueError)
+        return kernel
+
+    return rule
+
+
+def _at_same_values(kernel: Kernel, change: Callable[[Array], Array], of_ntk: bool = False) -> Kernel:
+    """The kernel with its variances changed: the covariances of one value of one example with itself."""
+
+    def changed(values: Array | None, equal: Array | bool) -> Any:
+        return None if values is None else jnp.where(equal, change(values), values)
 
     def of_variance(values: Array | None) -> Any:
         pairs = kernel.variance_pairs and kernel.positions
         equal = same_position(values.shape, 1, kernel.positions) if values is not None and pairs else True
-        return scaled(values, equal)
+        return changed(values, equal)
 
     equal = same_value(kernel)
     equal = False if equal is None else equal
-    return kernel.replace(nngp=scaled(kernel.nngp, equal), ntk=scaled(kernel.ntk, equal),
-                          var1=of_variance(kernel.var1), var2=of_variance(kernel.var2), gaussian=False)
+    return kernel.replace(nngp=changed(kernel.nngp, equal), ntk=changed(kernel.ntk, equal) if of_ntk else kernel.ntk,
+                          var1=of_variance(kernel.var1), var2=of_variance(kernel.var2))
+
+
+# -- positions ---------------------------------------------------------------------------------------------------------
 
 
 def with_random_positions(kernel: Kernel, variance: ArrayLike) -> Kernel:

@@ -179,6 +179,12 @@ class Kernel:
                             var1=changed(self.var1, 1, self.variance_pairs),
                             var2=changed(self.var2, 1, self.variance_pairs), **fields)
 
+    @property
+    def rows(self) -> Pair:
+        """The sizes of the batch and the positions of x1 and of x2: (n1, *positions1) and (n2, *positions2)."""
+        n1, n2, *sizes = self.nngp.shape
+        return Pair((n1, *sizes[:self.positions]), (n2, *sizes[len(sizes) - self.positions:]))
+
     def variances(self) -> tuple[Array, Array]:
         """The variance at each position: [n1, *positions1] and [n2, *positions2]."""
         if self.var1 is None:

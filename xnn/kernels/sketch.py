@@ -29,8 +29,18 @@ from xjax.typing import Array, ArrayLike, PRNGKey
 from xnn.covariance.affine import affine, at_place, mean_of_windows, of_equal_positions
 from xnn.covariance.elementwise import Moments, after_function
 from xnn.covariance.evaluation import kernel_after
-from xnn.covariance.fixed import dropped, flattened, normalized, on_positions
-from xnn.covariance.kernel import Options, Parameterization
+from xnn.covariance.fixed import (
+    dropped,
+    flattened,
+    noisy,
+    normalized,
+    on_positions,
+    reshaped,
+    scaled_positions,
+    with_bias,
+    with_scale,
+)
+from xnn.covariance.kernel import Options, Pair, Parameterization
 from xnn.layer import Layer
 
 
@@ -46,8 +56,8 @@ class Features(NamedTuple):
 
 def sketched_features(model: Layer, key: PRNGKey, *, nngp_features: int = 1024, ntk_features: int = 1024,
                       parameterization: Parameterization = "standard",
-                      get: str = "ntk") -> Callable[[ArrayLike], Features]:
-    """``x -> Features``: a random map of inputs to features, whose inner products approximate ``model.kernel``.
+                      get: str = "ntk") -> Callable[..., Features]:
+    """``(x, **inputs) -> Features``: a random map to features, whose inner products approximate ``model.kernel``.
 
     The map is fixed by the key, so inputs may be mapped in parts, under `jit`, and at different times.
 
@@ -72,12 +82,12 @@ def sketched_features(model: Layer, key: PRNGKey, *, nngp_features: int = 1024, 
     options = Options(parameterization, get == "ntk")
 
     @xjax.jit
-    def features(x: ArrayLike) -> Features:
+    def features(x: ArrayLike, **inputs: Any) -> Features:
         x = jnp.asarray(x)
         x = x if jnp.issubdtype(x.dtype, np.floating) else x.astype(jnp.zeros(()).dtype)
         start = Sketch(x / math.sqrt(x.shape[-1]), None, x.shape[-1], options, key, itertools.count(),
                        (nngp_features, ntk_features))
-        end = kernel_after(model, start, {})
+        end = kernel_after(model, start, {name: Pair(value, value) for name, value in inputs.items()})
         if not isinstance(end, Sketch) or end.positions:
             raise bad("sketched_features", "the output of the model has positions", {"model": model.name},
                       "end it with Flatten or GlobalAvgPool().", ValueError)
@@ -110,6 +120,11 @@ class Sketch:
     def positions(self) -> int:
         """The number of position axes."""
         return self.nngp.ndim - 2
+
+    @property
+    def rows(self) -> Pair:
+        """As `Kernel.rows`; x1 is the only input."""
+        return Pair(self.nngp.shape[:-1], self.nngp.shape[:-1])
 
     def drawn(self, draw: Callable[..., Array], shape: tuple[int, ...]) -> Array:
         """Random numbers that differ from all draws before."""
@@ -177,6 +192,11 @@ def _(sketch: Sketch, linear: Callable[[Array], Array], second: Callable[[Array]
     return sketch.each(linear)
 
 
+@scaled_positions.register
+def _(sketch: Sketch, factors: Pair) -> Sketch:
+    return sketch.each(lambda values: values * factors.of1[..., None])
+
+
 @flattened.register
 def _(sketch: Sketch) -> Sketch:
     # The sum over positions with random signs has the expectation of the sum of the positions' inner products.
@@ -188,6 +208,34 @@ def _(sketch: Sketch) -> Sketch:
         return jnp.einsum("npf,pf->nf", values, signs) / math.sqrt(n)
 
     return sketch.each(summed, features=sketch.features * n)
+
+
+@reshaped.register
+def _(sketch: Sketch, caller: str, sizes_of: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Sketch:
+    sizes = sizes_of((*sketch.rows.of1, sketch.features))
+    if len(sizes) == 2:
+        return flattened(sketch)                                                # type: ignore[arg-type, return-value]
+    return sketch.each(lambda values: jnp.reshape(values, (*sizes[:-1], values.shape[-1])))
+
+
+@with_scale.register
+def _(sketch: Sketch, value: float) -> Sketch:
+    after = sketch.each(lambda values: values * value)
+    return replace(after, ntk=_joined(after.ntk, sketch.nngp)) if sketch.options.with_ntk else after
+
+
+@with_bias.register
+def _(sketch: Sketch, variance: ArrayLike) -> Sketch:
+    ones = jnp.ones((*sketch.nngp.shape[:-1], 1), sketch.nngp.dtype)
+    bias = ones * jnp.sqrt(jnp.asarray(variance, ones.dtype))
+    after = replace(sketch, nngp=_joined(sketch.nngp, bias))
+    own = ones if sketch.options.parameterization == "standard" else bias
+    return replace(after, ntk=_joined(sketch.ntk, own)) if sketch.options.with_ntk else after
+
+
+@noisy.register
+def _(sketch: Sketch, variance: float) -> Sketch:
+    return sketch                                                               # as in evaluation
 
 
 @dropped.register

@@ -8,9 +8,9 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike
 from xnn.covariance.evaluation import KINDS, as_requested, kinds_of
+from xnn.covariance.kernel import Parameterization
 from xnn.layer import Layer
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
@@ -27,7 +28,7 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "
 def tiled_kernel(model: Layer, x1: ArrayLike, x2: ArrayLike | None = None, *, get: str | Sequence[str] = KINDS,
                  memory_budget: str | float = "1GB", devices: Sequence[Any] | None = None,
                  out: str | os.PathLike | None = None, progress: Callable[[int, int], None] | None = None,
-                 **options: Any) -> Any:
+                 parameterization: Parameterization = "standard", train: bool = False, **inputs: Any) -> Any:
     """``model.kernel(x1, x2, get=get)`` in tiles of rows, as NumPy arrays.
 
     Half of the tiles of a symmetric kernel are computed. The memory besides the result is at most `memory_budget` for
@@ -35,7 +36,8 @@ def tiled_kernel(model: Layer, x1: ArrayLike, x2: ArrayLike | None = None, *, ge
 
     Args:
       model: a layer with a kernel. Each row of its input must be an example of its own: not the nodes of a graph.
-      get, options: as in `Layer.kernel`.
+      get, parameterization, train: as in `Layer.kernel`.
+      inputs: extra inputs as in `Layer.kernel`: arrays with a row for each example.
       memory_budget: bytes, or text such as "500MB" or "2GiB".
       devices: the devices that compute tiles at the same time, by pmap; None: the first one.
       out: a folder for the result, "nngp.npy" and "ntk.npy", which are memory-mapped. An interrupted computation
@@ -52,9 +54,9 @@ def tiled_kernel(model: Layer, x1: ArrayLike, x2: ArrayLike | None = None, *, ge
     """
     kinds = kinds_of("tiled_kernel", get)
     devices = list(devices or xjax.devices()[:1])
-    one = np.asarray(x1)
-    other = one if x2 is None else np.asarray(x2)
-    tiles = _Tiles(model, one, other, x2 is None, kinds, options, _bytes(memory_budget), devices)
+    one, other = _examples(np.asarray(x1), None if x2 is None else np.asarray(x2), inputs)
+    tiles = _Tiles(model, one, other, x2 is None, kinds, {"parameterization": parameterization, "train": train},
+                   _bytes(memory_budget), devices)
     results = _Results(tiles, None if out is None else Path(out))
     pending = [tile for tile in tiles.all() if tile not in results.done]
     total, done = len(pending) + len(results.done), len(results.done)
@@ -72,6 +74,36 @@ def tiled_kernel(model: Layer, x1: ArrayLike, x2: ArrayLike | None = None, *, ge
     finally:
         results.write()
     return as_requested(get, results.kept)
+
+
+class _Examples(NamedTuple):
+    """The inputs of a model with a row for each example, and the names of those after x."""
+
+    arrays: tuple[np.ndarray, ...]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+
+def _examples(x1: np.ndarray, x2: np.ndarray | None, inputs: Mapping[str, Any]) -> tuple[_Examples, _Examples]:
+    """The inputs for x1 and for x2. Raises: ValueError for an extra input without a row for each example."""
+    sides = []
+    for side, x in enumerate([x1] if x2 is None else [x1, x2]):
+        arrays = [x]
+        for name, value in inputs.items():
+            if x2 is not None and not (isinstance(value, tuple) and len(value) == 2):
+                raise bad("tiled_kernel", f"`{name}` must be a pair, for x1 and for x2", {name: type(value).__name__},
+                          f"{name}=(value of x1, value of x2).")
+            array = np.asarray(value if x2 is None else value[side])
+            if array.shape[:1] != x.shape[:1] or array.dtype == object:
+                raise bad("tiled_kernel", f"`{name}` must have a row for each example",
+                          {name: str(array.shape), "examples": len(x)},
+                          "pass arrays whose first axis is that of x; a graph has one kernel as a whole: model.kernel.",
+                          ValueError)
+            arrays.append(array)
+        sides.append(_Examples(tuple(arrays), tuple(inputs)))
+    return sides[0], sides[-1]
 
 
 def _bytes(budget: str | float) -> float:
@@ -94,24 +126,26 @@ class _Tiles:
     Attributes: size: rows of a block; the last block of an input is filled up with copies of its last row.
     """
 
-    def __init__(self, model: Layer, one: np.ndarray, other: np.ndarray, same: bool, kinds: tuple[str, ...],
+    def __init__(self, model: Layer, one: _Examples, other: _Examples, same: bool, kinds: tuple[str, ...],
                  options: dict[str, Any], budget: float, devices: list[Any]) -> None:
         self.model, self.one, self.other, self.same, self.kinds = model, one, other, same, kinds
         self.options, self.devices = options, devices
 
-        def of_pair(a: Array, b: Array) -> list[Array]:
-            return list(model.kernel(a, b, get=kinds, **options))
+        def of_pair(a: tuple[Array, ...], b: tuple[Array, ...]) -> list[Array]:
+            inputs = dict(zip(one.names, zip(a[1:], b[1:], strict=True), strict=True))
+            return list(model.kernel(a[0], b[0], get=kinds, **options, **inputs))
 
-        def of_equal(a: Array) -> list[Array]:
-            return list(model.kernel(a, get=kinds, **options))
+        def of_equal(a: tuple[Array, ...]) -> list[Array]:
+            return list(model.kernel(a[0], get=kinds, **options, **dict(zip(one.names, a[1:], strict=True))))
 
         self._of_pair, self._of_equal = of_pair, of_equal
         self.size = self._fitting(budget)
         self.run_pair, self.run_equal = (self._on_devices(f) for f in (of_pair, of_equal))
 
     def _types(self, size: int) -> tuple[Any, Any]:
-        dtype = jnp.asarray(self.one[:0]).dtype
-        return tuple(xjax.ShapeDtypeStruct((size, *x.shape[1:]), dtype) for x in (self.one, self.other))  # type: ignore
+        one, other = (tuple(xjax.ShapeDtypeStruct((size, *x.shape[1:]), jnp.asarray(x[:0]).dtype) for x in side.arrays)
+                      for side in (self.one, self.other))
+        return one, other
 
     def _memory(self, size: int) -> float:
         programs = [(self._of_pair, self._types(size))]
@@ -163,16 +197,16 @@ class _Tiles:
                 made = [run(*block) for block in blocks]
             else:
                 padded = blocks + [blocks[-1]] * (len(self.devices) - len(blocks))
-                stacked = run(*(np.stack(side) for side in zip(*padded, strict=True)))
+                stacked = run(*(tuple(map(np.stack, zip(*side, strict=True))) for side in zip(*padded, strict=True)))
                 made = [[array[k] for array in stacked] for k in range(len(blocks))]
             for k, arrays in zip(places, made, strict=True):
                 results[k] = arrays
         return results
 
-    def _block(self, x: np.ndarray, i: int) -> np.ndarray:
-        block = x[i * self.size:(i + 1) * self.size]
-        missing = self.size - len(block)
-        return np.concatenate([block, np.repeat(block[-1:], missing, 0)]) if missing else block
+    def _block(self, examples: _Examples, i: int) -> tuple[np.ndarray, ...]:
+        """Rows of each input, filled up to the size of a block with copies of the last row."""
+        rows = np.minimum(np.arange(i * self.size, (i + 1) * self.size), len(examples) - 1)
+        return tuple(array[rows] for array in examples.arrays)
 
     def shape(self) -> tuple[tuple[int, ...], np.dtype]:
         """The shape and dtype of the result."""
@@ -182,8 +216,9 @@ class _Tiles:
     def fingerprint(self) -> str:
         """A hash of everything that the result depends on; the program of a tile has the numbers of the model."""
         program = xjax.jit(self._of_pair).lower(*self._types(self.size)).as_text()
-        sha = hashlib.sha256(repr((program, self.kinds, self.same, self.one.shape, self.other.shape)).encode())
-        for x in (self.one,) if self.same else (self.one, self.other):
+        sha = hashlib.sha256(repr((program, self.kinds, self.same, len(self.one), len(self.other))).encode())
+        for x in self.one.arrays if self.same else self.one.arrays + self.other.arrays:
+            sha.update(repr((x.shape, x.dtype)).encode())
             sha.update(np.ascontiguousarray(x))
         return sha.hexdigest()
 

@@ -79,7 +79,7 @@ from xnn.layers.recurrent import GRU, LSTM, RNN, bidirectional
 from xnn.layers.relative import ALiBi, RelativeBias, Rotary
 from xnn.layers.resize import Pad, PixelShuffle, PixelUnshuffle, Upsample
 from xnn.layers.scan import scan_over_time
-from xnn.layers.shapes import Flatten, Identity, Reshape
+from xnn.layers.shapes import Flatten, Identity, MaskRows, Reshape
 from xnn.layers.squeeze_excite import SqueezeExcite
 from xnn.layers.transformer import DecoderBlock, EncoderBlock, FeedForward
 from xnn.public import public_names
@@ -95,12 +95,12 @@ __all__ = [
     "GlobalAvgPool", "GlobalMaxPool", "GlobalSumPool", "GroupNorm", "HardShrink", "HardSigmoid", "HardSwish",
     "HardTanh", "Hermite", "Identity", "InstanceNorm", "LSTM", "LSTMCell", "LabelEmbedding", "LayerNorm",
     "LayerScale", "LeakyRelu", "LearnedPositions", "LimitAttention", "LinearScaling", "Llama3Scaling", "LogSigmoid",
-    "LogSoftmax", "LongScaling", "MaxPool", "Maxout", "Mish", "MixtureOfExperts", "Monomial", "MultiHeadAttention",
-    "PReLU", "Pad", "PixelShuffle", "PixelUnshuffle", "Polynomial", "QuickGelu", "RMSNorm", "RNN", "RNNCell", "RReLU",
-    "ReGLU", "RectifiedMonomial", "RelativeBias", "Relu", "Relu6", "Reshape", "Rotary", "Scale", "Selu", "Sigmoid",
-    "Sign", "Silu", "Sin", "SinusoidalFeatures", "SinusoidalPositions", "SoftShrink", "SoftSign", "Softmax",
-    "Softmin", "Softplus", "SparsePlus", "SparseSigmoid", "Squareplus", "SqueezeExcite", "StochasticDepth", "SumPool",
-    "SwiGLU", "Tanh", "TanhShrink", "Threshold", "Upsample", "YarnScaling", "bidirectional", "elementwise",
-    "scan_over_time"]
+    "LogSoftmax", "LongScaling", "MaskRows", "MaxPool", "Maxout", "Mish", "MixtureOfExperts", "Monomial",
+    "MultiHeadAttention", "PReLU", "Pad", "PixelShuffle", "PixelUnshuffle", "Polynomial", "QuickGelu", "RMSNorm",
+    "RNN", "RNNCell", "RReLU", "ReGLU", "RectifiedMonomial", "RelativeBias", "Relu", "Relu6", "Reshape", "Rotary",
+    "Scale", "Selu", "Sigmoid", "Sign", "Silu", "Sin", "SinusoidalFeatures", "SinusoidalPositions", "SoftShrink",
+    "SoftSign", "Softmax", "Softmin", "Softplus", "SparsePlus", "SparseSigmoid", "Squareplus", "SqueezeExcite",
+    "StochasticDepth", "SumPool", "SwiGLU", "Tanh", "TanhShrink", "Threshold", "Upsample", "YarnScaling",
+    "bidirectional", "elementwise", "scan_over_time"]
 
 public_names(__name__)

@@ -15,6 +15,8 @@ from xjax.typing import Array
 from xnn import rng as rng_lib
 from xnn.checks import check_float, check_params, check_shape
 from xnn.covariance import elementwise as moments
+from xnn.covariance.fixed import in_evaluation
+from xnn.covariance.hermite import expansion
 from xnn.layer import Layer, recorded, shape_kept
 from xnn.layers.elementwise import elementwise, stateless
 
@@ -158,7 +160,8 @@ def PReLU(*, per_feature: bool = False, slope: float = 0.25) -> Layer:
         check_params("PReLU", params, x, slope=x.shape[-1:] if per_feature else ())
         return jnp.where(x >= 0, x, x * jnp.broadcast_to(params["slope"], x.shape))
 
-    return Layer(init, apply, "PReLU", positionwise=True)
+    return Layer(init, apply, "PReLU", positionwise=True,
+                 kernel_rule=lambda kernel: moments.after_prelu(kernel, slope, per_feature))
 
 
 @recorded()
@@ -179,7 +182,12 @@ def RReLU(lower: float = 1 / 8, upper: float = 1 / 3) -> Layer:
         rng_lib.check_rng("RReLU", rng)
         return jnp.where(x >= 0, x, x * rng_lib.uniform(rng, x.shape, x.dtype, lower, upper))
 
-    return Layer(shape_kept, apply, "RReLU", positionwise=True)
+    def kernel_rule(kernel):
+        kernel = in_evaluation("RReLU", lower < upper)(kernel)
+        return moments.after_function(kernel, "RReLU", lambda x: apply((), x),
+                                      moments.half_linear((lower + upper) / 2, 1.0))
+
+    return Layer(shape_kept, apply, "RReLU", positionwise=True, kernel_rule=kernel_rule)
 
 
 # -- one half of the features gates the other -----------------------------------------------------------------------
@@ -200,7 +208,12 @@ def _gated(name: str, gate: Callable) -> Layer:
         half = _divided(name, x.shape, x.shape[-1], 2)
         return x[..., :half] * gate(x[..., half:])
 
-    return stateless(fun, out_shape, name)
+    def kernel_rule(kernel):
+        _divided(name, (*kernel.rows.of1, kernel.features), kernel.features, 2)
+        of_gate = moments.half_linear(0.0, 1.0) if gate is nn.relu else expansion(name, gate)
+        return moments.gated(kernel, name, gate, of_gate)
+
+    return stateless(fun, out_shape, name, kernel_rule=kernel_rule)
 
 
 def _divided(name: str, shape: Any, features: int, by: int) -> int:

@@ -7,7 +7,7 @@ from xjax import random
 from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import check_float, check_params, check_shape
-from xnn.covariance.affine import affine, variance_of
+from xnn.covariance.affine import after_matrix
 from xnn.layer import Layer, recorded
 from xnn.sparse import CSR
 
@@ -44,8 +44,6 @@ def Dense(n_out: int, *, bias: bool = True, w_init: Callable | None = None, b_in
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
     def kernel_rule(kernel):
-        n_in = kernel.features
-        return affine(kernel, n_out, n_in, variance_of("Dense", "w_init", w_init, (n_in, n_out)),
-                      variance_of("Dense", "b_init", b_init, (n_out,)) if bias else None)
+        return after_matrix("Dense", kernel, n_out, w_init, b_init if bias else None)
 
     return Layer(init, apply, "Dense", positionwise=True, kernel_rule=kernel_rule)

@@ -9,7 +9,7 @@ from xjax.errors import bad
 from xjax.typing import Array, ArrayLike, PRNGKey
 from xnn import rng as rng_lib
 from xnn.checks import as_axes, check_float, type_text
-from xnn.covariance.fixed import dropped
+from xnn.covariance.fixed import dropped, in_evaluation
 from xnn.layer import Layer, recorded, shape_kept
 from xnn.rng import RowKey, check_rng
 from xnn.sparse import CSR
@@ -41,14 +41,8 @@ def Dropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
             x = jnp.asarray(_with_axes("Dropout", x, broadcast))
         return keep_some(rng, x, 1.0 - rate, broadcast)
 
-    def kernel_rule(kernel):
-        if broadcast and kernel.options.train:
-            raise bad("Dropout.kernel", "there is a kernel only for values that are dropped independently",
-                      {"broadcast": broadcast}, "leave out `broadcast`, or train=False.", ValueError)
-        return dropped(kernel, rate)
-
     return Layer(shape_kept, apply, "Dropout", settings={"broadcast": broadcast}, positionwise=True,
-                 kernel_rule=kernel_rule)
+                 kernel_rule=in_evaluation("Dropout", rate > 0) if broadcast else lambda kernel: dropped(kernel, rate))
 
 
 def StochasticDepth(rate: float) -> Layer:
@@ -69,7 +63,8 @@ def StochasticDepth(rate: float) -> Layer:
         x = check_float("StochasticDepth", x)
         return keep_some(rng, x, 1.0 - rate, range(1, x.ndim))
 
-    return Layer(shape_kept, apply, "StochasticDepth", settings={"rate": rate}, positionwise=True)
+    return Layer(shape_kept, apply, "StochasticDepth", settings={"rate": rate}, positionwise=True,
+                 kernel_rule=in_evaluation("StochasticDepth", rate > 0))
 
 
 _SELU_MINIMUM = -1.0507009873554805 * 1.6732632423543772           # the limit of selu(x) for small x
@@ -97,7 +92,8 @@ def AlphaDropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
         x = check_float("AlphaDropout", _with_axes("AlphaDropout", x, broadcast), 0)
         return a * jnp.where(_mask(rng, x, 1.0 - rate, broadcast), x, _SELU_MINIMUM) + b
 
-    return Layer(shape_kept, apply, "AlphaDropout", settings={"broadcast": broadcast}, positionwise=True)
+    return Layer(shape_kept, apply, "AlphaDropout", settings={"broadcast": broadcast}, positionwise=True,
+                 kernel_rule=in_evaluation("AlphaDropout", rate > 0))
 
 
 def keep_some(rng: PRNGKey | RowKey, x: ArrayLike | CSR, keep: float, broadcast: Sequence[int] = ()) -> Array | CSR:

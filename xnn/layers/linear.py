@@ -10,6 +10,9 @@ from xjax.errors import bad
 from xjax.nn import initializers
 from xjax.typing import PyTree
 from xnn.checks import as_axes, check_float, check_params, check_shape, type_text
+from xnn.covariance.affine import after_matrix, variance_of
+from xnn.covariance.fixed import flattened, with_bias, with_scale
+from xnn.covariance.kernel import Rule
 from xnn.inputs import Input
 from xnn.layer import Layer, recorded
 
@@ -51,7 +54,16 @@ def DenseGeneral(features: int | Sequence[int], axis: int | Sequence[int] = -1, 
         y = jnp.tensordot(x, params["w"], (axes, tuple(range(len(axes)))))
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
-    return Layer(init, apply, "DenseGeneral", positionwise=all(a < 0 for a in in_axes))
+    def kernel_rule(kernel):
+        axes = _axes("DenseGeneral", (*kernel.rows.of1, kernel.features), in_axes)
+        if len(sizes) > 1 or axes not in ((kernel.positions + 1,), tuple(range(1, kernel.positions + 2))):
+            raise bad("DenseGeneral.kernel", "there is a kernel only for maps of the features, or of all axes but the "
+                      "first, to one axis", {"features": str(features), "axis": str(axis)},
+                      "DenseGeneral(n_out) or Flatten and Dense(n_out).", ValueError)
+        kernel = flattened(kernel) if len(axes) > 1 else kernel
+        return after_matrix("DenseGeneral", kernel, n_out, w_init, b_init if bias else None)
+
+    return Layer(init, apply, "DenseGeneral", positionwise=all(a < 0 for a in in_axes), kernel_rule=kernel_rule)
 
 
 def _axes(caller: str, shape: PyTree, axes: Sequence[int]) -> tuple[int, ...]:
@@ -211,7 +223,9 @@ def Bias(axis: int | Sequence[int] = -1, *, init: Callable | None = None) -> Lay
     Args: axis: the axes of b, of known size; init: initializer ``(key, shape) -> array``; None: zeros.
     Params: ``{"b": [sizes of axis]}``.
     """
-    return _along_axes("Bias", "b", jnp.add, init or initializers.zeros, axis)
+    make = init or initializers.zeros
+    return _along_axes("Bias", "b", jnp.add, make, axis,
+                       lambda kernel: with_bias(kernel, variance_of("Bias", "init", make, (kernel.features,))))
 
 
 @recorded("init")
@@ -222,7 +236,8 @@ def Scale(axis: int | Sequence[int] = -1, *, init: Callable | None = None) -> La
       See also `LayerScale`.
     Params: ``{"scale": [sizes of axis]}``.
     """
-    return _along_axes("Scale", "scale", jnp.multiply, init or initializers.ones, axis)
+    return _along_axes("Scale", "scale", jnp.multiply, init or initializers.ones, axis,
+                       None if init else lambda kernel: with_scale(kernel, 1.0))
 
 
 @recorded()
@@ -243,10 +258,11 @@ def LayerScale(value: float = 1e-6) -> Layer:
         check_params("LayerScale", params, x, scale=x.shape[-1:])
         return x * jnp.broadcast_to(params["scale"], x.shape)
 
-    return Layer(init, apply, "LayerScale", positionwise=True)
+    return Layer(init, apply, "LayerScale", positionwise=True, kernel_rule=lambda kernel: with_scale(kernel, value))
 
 
-def _along_axes(name: str, key: str, combine: Callable, make: Callable, axis: int | Sequence[int],) -> Layer:
+def _along_axes(name: str, key: str, combine: Callable, make: Callable, axis: int | Sequence[int],
+                kernel_rule: Rule | None) -> Layer:
     param_axes = as_axes(axis)
 
     def sizes_of(shape):
@@ -261,4 +277,5 @@ def _along_axes(name: str, key: str, combine: Callable, make: Callable, axis: in
         others = [a for a in range(x.ndim) if a not in _axes(name, x.shape, param_axes)]
         return combine(x, jnp.broadcast_to(jnp.expand_dims(params[key], others), x.shape))
 
-    return Layer(init, apply, name, positionwise=param_axes == (-1,))
+    return Layer(init, apply, name, positionwise=param_axes == (-1,),
+                 kernel_rule=kernel_rule if param_axes == (-1,) else None)

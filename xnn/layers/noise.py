@@ -6,6 +6,8 @@ import xjax.numpy as jnp
 from xjax.errors import bad
 from xnn import rng as rng_lib
 from xnn.checks import check_float
+from xnn.covariance.fixed import dropped, noisy
+from xnn.covariance.kernel import Rule
 from xnn.layer import Layer, shape_kept
 from xnn.layers.dropout import check_rate
 from xnn.rng import check_rng
@@ -21,7 +23,8 @@ def GaussianNoise(std: float) -> Layer:
     if not std >= 0:
         raise bad("GaussianNoise", "std is a standard deviation, and must not be negative", {"std": std},
                   fix="GaussianNoise(0.1).", exc=ValueError)
-    return _noisy("GaussianNoise", std, {"std": std}, lambda x, noise: x + noise)
+    return _noisy("GaussianNoise", std, {"std": std}, lambda x, noise: x + noise,
+                  lambda kernel: noisy(kernel, std * std))
 
 
 def GaussianDropout(rate: float) -> Layer:
@@ -34,10 +37,11 @@ def GaussianDropout(rate: float) -> Layer:
     """
     check_rate("GaussianDropout", rate)
     std = (rate / (1 - rate)) ** 0.5
-    return _noisy("GaussianDropout", std, {"rate": rate}, lambda x, noise: x + x * noise)
+    return _noisy("GaussianDropout", std, {"rate": rate}, lambda x, noise: x + x * noise,
+                  lambda kernel: dropped(kernel, rate))
 
 
-def _noisy(name: str, std: float, settings: dict, combine: Callable) -> Layer:
+def _noisy(name: str, std: float, settings: dict, combine: Callable, kernel_rule: Rule) -> Layer:
     def apply(params, x, *, rng=None, train=False):
         if not train or std == 0:
             return x
@@ -45,4 +49,4 @@ def _noisy(name: str, std: float, settings: dict, combine: Callable) -> Layer:
         x = check_float(name, x, 0)
         return combine(x, jnp.asarray(std, x.dtype) * rng_lib.normal(rng, x.shape, x.dtype))
 
-    return Layer(shape_kept, apply, name, settings=settings, positionwise=True)
+    return Layer(shape_kept, apply, name, settings=settings, positionwise=True, kernel_rule=kernel_rule)

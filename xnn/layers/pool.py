@@ -11,8 +11,9 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
 from xjax.typing import Array
-from xnn.checks import check_float
-from xnn.covariance.fixed import linear_rule
+from xnn.checks import as_row_mask, check_float
+from xnn.covariance.fixed import linear_rule, on_positions, row_masks, scaled_positions
+from xnn.covariance.kernel import NONE, Pair
 from xnn.layer import Layer, recorded
 from xnn.layers.windows import Padding, Sizes, Window, check_spatial_shape, make_window, sizes_of
 from xnn.precision import at_least_float32
@@ -175,30 +176,62 @@ def GlobalAvgPool(*, keepdims: bool = False) -> Layer:
     """The mean over all positions.  Shape: [batch, *spatial, features] -> [batch, features].
 
     Args: keepdims: True keeps the spatial axes, with size 1.
-    Params: ``()``.
+    Inputs: row_mask: bool [batch, *spatial], or of the first of these axes: False for padding, which does not count, as
+      in `BatchNorm`. The result of an example that is all padding is 0. None: all positions count.
+    Params: ``()``.  Raises: TypeError from apply for a mask of another shape or dtype.
     """
-    return _global_pool("GlobalAvgPool", keepdims, jnp.mean, linear=True)
+    return _global_pool("GlobalAvgPool", keepdims, _mean, linear=True)
 
 
 @recorded()
 def GlobalMaxPool(*, keepdims: bool = False) -> Layer:
-    """The maximum over all positions.  Shape, Args, Params: as `GlobalAvgPool`."""
-    return _global_pool("GlobalMaxPool", keepdims, jnp.max)
+    """The maximum over all positions.  Shape, Args, Inputs, Params: as `GlobalAvgPool`."""
+    return _global_pool("GlobalMaxPool", keepdims, _maximum)
 
 
 @recorded()
 def GlobalSumPool(*, keepdims: bool = False) -> Layer:
-    """The sum over all positions.  Shape, Args, Params: as `GlobalAvgPool`."""
-    return _global_pool("GlobalSumPool", keepdims, jnp.sum, linear=True)
+    """The sum over all positions.  Shape, Args, Inputs, Params: as `GlobalAvgPool`."""
+    return _global_pool("GlobalSumPool", keepdims, _sum, linear=True)
 
 
-def _global_pool(name: str, keepdims: bool, reduce: Callable, linear: bool = False) -> Layer:
+def _sum(x: Array, mask: Array | None, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return jnp.sum(x if mask is None else jnp.where(mask, x, 0), axes, keepdims=keepdims)
+
+
+def _mean(x: Array, mask: Array | None, axes: tuple[int, ...], keepdims: bool) -> Array:
+    if mask is None:
+        return jnp.mean(x, axes, keepdims=keepdims)
+    wide = x.astype(at_least_float32(x.dtype))                     # sums of half precision overflow
+    counts = jnp.sum(mask, axes, dtype=wide.dtype, keepdims=keepdims)
+    return (_sum(wide, mask, axes, keepdims) / jnp.maximum(counts, 1)).astype(x.dtype)
+
+
+def _maximum(x: Array, mask: Array | None, axes: tuple[int, ...], keepdims: bool) -> Array:
+    if mask is None:
+        return jnp.max(x, axes, keepdims=keepdims)
+    largest = jnp.max(jnp.where(mask, x, -np.inf), axes, keepdims=keepdims)
+    return jnp.where(jnp.any(mask, axes, keepdims=keepdims), largest, 0)
+
+
+def _global_pool(name: str, keepdims: bool, reduce: Callable[..., Array], linear: bool = False) -> Layer:
     def init(rng, in_shape):
         in_shape = check_spatial_shape(name, in_shape, 2)
         return (in_shape[0], *(1,) * (len(in_shape) - 2) * keepdims, in_shape[-1]), ()
 
-    def apply(params, x, *, rng=None, train=False):
+    def apply(params, x, row_mask=None, *, rng=None, train=False):
         x = check_float(name, x, 3)
-        return reduce(x, tuple(range(1, x.ndim - 1)), keepdims=keepdims)
+        mask = None if row_mask is None else as_row_mask(name, x, row_mask)[..., None]
+        return reduce(x, mask, tuple(range(1, x.ndim - 1)), keepdims)
 
-    return Layer(init, apply, name, kernel_rule=linear_rule(apply) if linear else None)
+    def kernel_rule(kernel, row_mask=NONE):
+        if row_mask.of1 is None:
+            return on_positions(kernel, lambda x: apply((), x))
+        masks = row_masks(name, kernel, row_mask)
+        if reduce is _mean:
+            counts = (jnp.sum(mask, range(1, mask.ndim), keepdims=True) for mask in masks)
+            masks = Pair(*(mask / jnp.maximum(n, 1) for mask, n in zip(masks, counts, strict=True)))
+        kernel = scaled_positions(kernel, masks)
+        return on_positions(kernel, lambda x: _sum(x, None, tuple(range(1, x.ndim - 1)), keepdims))
+
+    return Layer(init, apply, name, kernel_rule=kernel_rule if linear else None)

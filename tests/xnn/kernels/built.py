@@ -9,7 +9,7 @@ from xnn.covariance.elementwise import exponential
 
 WEIGHTS = {"w_init": variance_scaling(W * W, "fan_in", "normal"), "b_init": normal(B)}
 SIMPLE = {"relu": xnn.Relu, "abs": xnn.Abs, "sign": xnn.Sign, "gelu": xnn.ExactGelu, "flatten": xnn.Flatten,
-          "global_average": xnn.GlobalAvgPool(), "global_sum": xnn.GlobalSumPool(),
+          "mask": xnn.MaskRows(), "global_average": xnn.GlobalAvgPool(), "global_sum": xnn.GlobalSumPool(),
           "sigmoid_like": xnn.Erf(1 / 2.4020563531719796, 0.5, 0.5)}
 MADE = {"dense": functools.partial(xnn.Dense, **WEIGHTS), "leaky": lambda slope: xnn.ABRelu(slope, 1.0),
         "abrelu": xnn.ABRelu, "erf": xnn.Erf, "sin": xnn.Sin, "cos": xnn.Cos,
@@ -33,7 +33,7 @@ def _made(layer):
         kind = {"conv": xnn.Conv, "transposed": xnn.ConvTranspose, "local": xnn.ConvLocal}[name]
         return kind(WIDTH, args[0], **args[1], **WEIGHTS)
     if name == "attention":
-        return xnn.LimitAttention(WIDTH, 4, scaling=args[0], weights=args[1], **WEIGHTS)
+        return xnn.renamed(xnn.LimitAttention(WIDTH, 4, scaling=args[0], weights=args[1], **WEIGHTS), mask="row_mask")
     if name == "residual":
         return xnn.residual(built(args[0]))
     if name == "branches":

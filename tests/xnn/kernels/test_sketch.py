@@ -18,6 +18,10 @@ MODELS = {
                       xnn.GlobalAvgPool(), Dense(1)), (5, 6, 6, 2)),
     "flat": (serial(Conv(16, (3,)), Relu, xnn.AvgPool(2), Conv(16, (2,), dilation=2), Relu, xnn.Flatten, Dense(1)),
              (5, 9, 2)),
+    "parameters of features": (serial(Dense(64), xnn.Bias(init=normal(0.5)), Relu, xnn.LayerScale(0.7),
+                                      xnn.GaussianNoise(0.1), Dense(64), xnn.Scale(), Relu, Dense(1)), (6, 10)),
+    "masked": (serial(xnn.MaskRows(), Conv(16, (3,)), Relu, xnn.Reshape(3, 3, 16), xnn.Reshape(9, 16),
+                      xnn.GlobalAvgPool(), Dense(1)), (5, 9, 2)),
 }
 
 
@@ -26,11 +30,12 @@ MODELS = {
 def test_inner_products(name, parameterization):
     layer, shape = MODELS[name]
     x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    exact = layer.kernel(x, parameterization=parameterization)
+    mask = {"row_mask": np.arange(9) < np.arange(5, 10)[:, None]} if layer.extra_inputs else {}
+    exact = layer.kernel(x, parameterization=parameterization, **mask)
     errors = {}
     for size in (64, 1024):
         mean = np.mean([[f @ f.T for f in sketched_features(
-            layer, random.key(i), nngp_features=size, ntk_features=size, parameterization=parameterization)(x)]
+            layer, random.key(i), nngp_features=size, ntk_features=size, parameterization=parameterization)(x, **mask)]
             for i in range(6)], 0)
         errors[size] = [np.max(abs(a - b)) / np.max(b) for a, b in zip(mean, exact, strict=True)]
     # Six maps with 1,024 features: 1 / sqrt(6,144) = 0.013 of the largest entry for one factor. An NTK of two layers
@@ -74,5 +79,7 @@ def test_errors():
         sketched_features(Conv(4, (3, 3)), random.key(0))(x)
     with pytest.raises(ValueError, match="nngp_features"):
         sketched_features(Dense(1), random.key(0), nngp_features=0)
+    with pytest.raises(TypeError, match="PReLU has no random features"):
+        sketched_features(serial(Dense(4), xnn.PReLU()), random.key(0))(x[:, 0, :, 0])
     with pytest.raises(TypeError, match="no features"):
         sketched_features(serial(Dense(4), xnn.LayerNorm()), random.key(0))(x[:, 0, :, 0])

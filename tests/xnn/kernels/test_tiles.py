@@ -36,6 +36,19 @@ def test_values(case):
     np.testing.assert_allclose(other, model.kernel(x, x[:3] + 1, get="ntk", parameterization="ntk"), 1e-4)
 
 
+def test_masks():
+    model = serial(xnn.MaskRows(), Conv(8, (3,)), Relu, xnn.GlobalAvgPool(), Dense(1))
+    x, mask = drawn(7, 5, 2), np.arange(5) < np.array([[1], [5], [3], [4], [2], [5], [1]])
+    tiled = tiled_kernel(model, x, get="ntk", memory_budget=20_000, row_mask=mask)
+    np.testing.assert_allclose(tiled, model.kernel(x, get="ntk", row_mask=mask), 1e-5)
+    tiled = tiled_kernel(model, x, x[:3], get="ntk", memory_budget=20_000, row_mask=(mask, mask[:3]))
+    np.testing.assert_allclose(tiled, model.kernel(x, x[:3], get="ntk", row_mask=(mask, mask[:3])), 1e-5)
+    with pytest.raises(ValueError, match="`row_mask` must have a row for each example"):
+        tiled_kernel(model, x, row_mask=mask[:3])
+    with pytest.raises(TypeError, match="`row_mask` must be a pair"):
+        tiled_kernel(model, x, x, row_mask=mask)
+
+
 def test_several_devices():
     x = drawn(19, 4)
     devices = xjax.devices()

@@ -17,7 +17,8 @@ import numpy as np
 W, B, WIDTH = 1.3, 0.2, 16
 
 INPUTS = {"rows": (5, 4), "others": (3, 4), "images": (3, 6, 5, 2), "other images": (2, 6, 5, 2), "series": (3, 7, 2),
-          "other series": (2, 7, 2), "volumes": (2, 4, 3, 5, 2), "other volumes": (1, 4, 3, 5, 2)}
+          "other series": (2, 7, 2), "padded": (3, 7, 2), "other padded": (2, 7, 2),
+          "volumes": (2, 4, 3, 5, 2), "other volumes": (1, 4, 3, 5, 2)}
 
 _FUNCTIONS = [
     ("relu",), ("abs",), ("sign",), ("leaky", 0.01), ("abrelu", -0.3, 1.2), ("erf", 0.7, 1.3, 0.4), ("gelu",),
@@ -83,24 +84,44 @@ def _models():
                             ("pooled", [attention, ("global_average",), ("dense", 1)]),
                             ("deep", [_DENSE, attention, ("relu",), attention, ("relu",), ("global_average",)])):
             yield f"attention {scaling} {weights} {name}", "series", model
+    one = ("conv", (3,), {"padding": "SAME", "strides": (1,)})
+    mask = ("mask",)
+    for end in ("flatten", "global_average", "global_sum"):
+        yield f"masked {end}", "padded", [mask, one, mask, ("cos", 1.0, 1.0, 0.0), mask, one, mask, ("relu",), (end,),
+                                          ("dense", 1)]
+    yield "masked rows", "padded", [mask, _DENSE, mask, ("relu",), _DENSE, ("global_average",)]
+    yield "masked attention", "padded", [mask, ("attention", "linear", "softmax"), mask, ("relu",),
+                                         ("global_average",), ("dense", 1)]
     for name, end in (("rows", []), ("two", [("relu",), _DENSE])):
         yield f"dropout {name}", "rows", [_DENSE, ("relu",), ("dropout", 0.3), _DENSE, *end]
     yield "dropout images", "images", [conv, ("relu",), ("dropout", 0.3), conv, ("relu",), ("global_average",)]
 
 
 MODELS = {name: (inputs, model) for name, inputs, model in _models()}
-OTHER = {"rows": "others", "images": "other images", "series": "other series", "volumes": "other volumes"}
+LENGTHS = {"padded": (7, 3, 4), "other padded": (2, 5)}             # of the series, which are padded to 7 positions
+PADDING = 99.0
+OTHER = {"padded": "other padded", "rows": "others", "images": "other images", "series": "other series",
+         "volumes": "other volumes"}
 
 
 def arrays() -> dict[str, np.ndarray]:
     """The inputs."""
-    rng = np.random.default_rng(0)
-    return {name: rng.normal(size=shape) for name, shape in INPUTS.items()}
+    values = {}
+    for i, (name, shape) in enumerate(INPUTS.items()):
+        values[name] = np.random.default_rng(i).normal(size=shape)
+        if name in LENGTHS:
+            values[name][~mask(name)] = PADDING
+    return values
+
+
+def mask(name: str) -> np.ndarray:
+    """The positions [n, time] of a padded input that are not padding."""
+    return np.arange(INPUTS[name][1]) < np.array(LENGTHS[name])[:, None]
 
 
 def parameterizations(name: str) -> tuple[str, ...]:
     """Its attention has one of the two."""
-    return ("ntk",) if name.startswith("attention") else ("ntk", "standard")
+    return ("ntk",) if "attention" in name else ("ntk", "standard")
 
 
 def _built(stax, model, parameterization):
@@ -137,7 +158,7 @@ def _built(stax, model, parameterization):
             "gaussian": lambda scale, factor: stax.Gaussian(factor, -scale), "monomial": stax.Monomial,
             "polynomial": stax.Polynomial, "hermite": stax.Hermite, "rectified": stax.RectifiedMonomial,
             "sigmoid_like": stax.Sigmoid_like, "flatten": stax.Flatten, "global_average": stax.GlobalAvgPool,
-            "global_sum": stax.GlobalSumPool,
+            "global_sum": stax.GlobalSumPool, "mask": stax.Identity,         # its layers apply masks themselves
             "norm": lambda axis: stax.LayerNorm(axis, 1e-12), "dropout": lambda rate: stax.Dropout(1 - rate),
         }[name](*args)
 
@@ -201,7 +222,8 @@ def main() -> None:
         for parameterization in parameterizations(name):
             kernel = _built(stax, model, parameterization)[2]
             for x2 in (None, given[OTHER[inputs]]):
-                result = kernel(given[inputs], x2, ("nngp", "ntk"))
+                padding = PADDING if inputs == "padded" else None
+                result = kernel(given[inputs], x2, ("nngp", "ntk"), mask_constant=padding)
                 key = f"{name} {parameterization} {'same' if x2 is None else 'other'}"
                 results[key] = np.stack([result.nngp, result.ntk])
     np.savez_compressed(Path(__file__).with_suffix(".npz"), **results, **predictions())

@@ -16,6 +16,8 @@ ROWS = {
     "Flatten": plain(xnn.Flatten, lambda x: x.reshape(4, 10), (4, 5, 2)),
     "Reshape": plain(xnn.Reshape(2, 5), lambda x: x.reshape(4, 2, 5), (4, 10)),
     "Reshape, open": plain(xnn.Reshape(5, -1), lambda x: x.reshape(4, 5, 2), (4, 10)),
+    "MaskRows": plain(xnn.MaskRows(), lambda x, row_mask: np.where(row_mask[:, None], x, 0),
+                      extra={"row_mask": lambda npr: npr.random(4) < 0.6}),
     "FanOut": plain(xnn.FanOut(2), lambda x: (x, x)),
     "FanInSum": plain(xnn.serial(xnn.FanOut(3), xnn.FanInSum), lambda x: 3 * x),
     "FanInProd": plain(xnn.serial(xnn.FanOut(3), xnn.FanInProd), lambda x: x**3),

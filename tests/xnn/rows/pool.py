@@ -28,6 +28,14 @@ def plain(layer, value, shape=(2, 5, 4, 3)):
     return LayerRow(layer, shape, lambda p, x: value(x))
 
 
+def masked(layer, reduce, shape=(2, 5, 4, 3)):
+    """A pool over the positions of a random mask; `reduce` of [positions, features]."""
+    def value(p, x, row_mask):
+        return np.stack([reduce(one[mask]) for one, mask in zip(x, row_mask, strict=True)])
+
+    return LayerRow(layer, shape, value, {"row_mask": lambda npr: npr.random(shape[:-1]) < 0.6})
+
+
 def pooled(reduce, window, strides, pads, fill=np.nan, dilation=None):
     """The value of a pool: `reduce` over axes of each window of x, which is padded with `fill`."""
     n = len(window)
@@ -103,6 +111,8 @@ ROWS = {
     "AdaptiveMaxPool": plain(AdaptiveMaxPool((2, 3)), binned(np.max, 2, 3)),
     "GlobalAvgPool": plain(GlobalAvgPool(), lambda x: x.mean((1, 2))),
     "GlobalAvgPool, axes kept": plain(GlobalAvgPool(keepdims=True), lambda x: x.mean((1, 2), keepdims=True)),
+    "GlobalAvgPool, masked": masked(GlobalAvgPool(), lambda rows: rows.mean(0)),
+    "GlobalMaxPool, masked": masked(GlobalMaxPool(), lambda rows: rows.max(0), (2, 5, 3)),
     "GlobalMaxPool": plain(GlobalMaxPool(), lambda x: x.max(1), (2, 5, 3)),
     "GlobalSumPool": plain(GlobalSumPool(), lambda x: x.sum((1, 2))),
     "Upsample": plain(Upsample(2), lambda x: x.repeat(2, 1).repeat(2, 2)),

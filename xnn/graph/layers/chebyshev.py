@@ -8,8 +8,12 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import random
 from xjax.errors import bad
+from xjax.nn import initializers
 from xjax.typing import Array
 from xnn.checks import check_params, check_shape
+from xnn.covariance.affine import after_matrix
+from xnn.covariance.fixed import on_nodes
+from xnn.covariance.kernel import concatenated
 from xnn.graph.layers.normalize import Norm
 from xnn.graph.layers.params import drawn, plus
 from xnn.graph.layers.propagate import (
@@ -67,7 +71,18 @@ def ChebConv(n_out: int, k: int, *, norm: Norm | None = "symmetric", lambda_max:
             y = sum(power @ w[i] for i, power in enumerate(powers))
         return plus(y, params)
 
-    return Layer(init, apply, "ChebConv")
+    def kernel_rule(kernel, graph):
+        def polynomial(i):
+            def of_nodes(graph, x):
+                return _chebyshev(_scaled_laplacian(adjacency_of("ChebConv", graph, x), x, norm, bound), x, k)[i]
+
+            return of_nodes
+
+        parts = [on_nodes(kernel, polynomial(i), graph) for i in range(k)]
+        return after_matrix("ChebConv", concatenated(parts, -1), n_out, w_init or initializers.glorot_uniform(),
+                            (b_init or initializers.zeros) if bias else None, k)
+
+    return Layer(init, apply, "ChebConv", kernel_rule=kernel_rule)
 
 
 def _scaled_laplacian(adj: Any, h: Array, norm: Norm | None, lambda_max: float) -> Callable:

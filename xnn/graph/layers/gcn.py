@@ -8,7 +8,7 @@ from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import check_entries, check_features, check_shape, type_text
 from xnn.composites import apply_child, init_child
-from xnn.covariance.affine import affine, variance_of
+from xnn.covariance.affine import after_matrix
 from xnn.covariance.evaluation import kernel_after
 from xnn.covariance.fixed import on_nodes
 from xnn.graph.layers.normalize import Norm
@@ -64,9 +64,8 @@ def GraphConvolution(n_out: int, *, bias: bool = True, norm: Norm | None = None,
         def propagate(graph, x):
             return normalized(adjacency_of("GraphConvolution", graph, x), x, norm, self_loops) @ x
 
-        w_variance = variance_of("GraphConvolution", "w_init", w_init, (kernel.features, n_out))
-        b_variance = variance_of("GraphConvolution", "b_init", b_init, (n_out,)) if bias else None
-        return affine(on_nodes(kernel, propagate, graph), n_out, kernel.features, w_variance, b_variance)
+        return after_matrix("GraphConvolution", on_nodes(kernel, propagate, graph), n_out, w_init,
+                            b_init if bias else None)
 
     return Layer(init, apply, "GraphConvolution", kernel_rule=kernel_rule)
 

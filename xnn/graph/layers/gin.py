@@ -6,6 +6,7 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax import nn
+from xjax.errors import bad
 from xnn.checks import check_float, check_params, check_shape
 from xnn.composites import combine, dict_of
 from xnn.covariance.evaluation import kernel_after
@@ -103,8 +104,10 @@ def _with_own(name: str, eps: float, train_eps: bool, shapes: Callable[[int], Ma
         return (1 + (params["eps"] if train_eps else eps)) * x + total(params, x, edges)
 
     def kernel_rule(kernel, graph):
-        after = on_nodes(kernel, lambda graph, x: (1 + eps) * x + total({}, x, as_edges(graph, x, name)), graph)
-        return after.replace(ntk=after.ntk + kernel.nngp) if train_eps and kernel.ntk is not None else after
+        if train_eps and kernel.ntk is not None:
+            raise bad(f"{name}.kernel", "one weight of the node itself for all features has no NTK in the limit of "
+                      "many features", {"train_eps": True}, f'{name}(mlp, eps), or get="nngp".', ValueError)
+        return on_nodes(kernel, lambda graph, x: (1 + eps) * x + total({}, x, as_edges(graph, x, name)), graph)
 
     return Layer(init, apply, "aggregate", kernel_rule=kernel_rule if linear else None)
 

@@ -10,8 +10,12 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax, nn, random
 from xjax.errors import TracerArrayConversionError, bad, check_choice
+from xjax.nn import initializers
 from xjax.typing import Array, Params
 from xnn.checks import check_params, check_shape, type_text
+from xnn.covariance.affine import after_matrix
+from xnn.covariance.fixed import on_nodes
+from xnn.covariance.kernel import concatenated
 from xnn.graph.layers.params import affine, drawn, plus
 from xnn.graph.layers.propagate import checked_features, is_narrower
 from xnn.graph.structure.adjacency import as_edges
@@ -84,7 +88,19 @@ def GraphSAGE(n_out: int, aggregator: str = "mean", *, max_degree: int | None = 
         y = plus(h + x @ params["w_own"] if own else h, params)
         return _of_length_one(y) if normalize else y
 
-    return Layer(init, apply, "GraphSAGE")
+    def kernel_rule(kernel, graph):
+        def neighbours(graph, x):
+            return _aggregate(as_edges(graph, x, "GraphSAGE"), x, aggregator)
+
+        if normalize or project or aggregator not in ("mean", "sum"):
+            raise bad("GraphSAGE.kernel", "there is a kernel only for a mean or sum of the neighbours",
+                      {"aggregator": aggregator, "project": project, "normalize": normalize},
+                      'GraphSAGE(n_out, "mean").', ValueError)
+        parts = [on_nodes(kernel, neighbours, graph), *([kernel] if own else [])]
+        return after_matrix("GraphSAGE", concatenated(parts, -1), n_out, w_init or initializers.glorot_uniform(),
+                            initializers.zeros if bias else None, len(parts))
+
+    return Layer(init, apply, "GraphSAGE", kernel_rule=kernel_rule)
 
 
 def _aggregate(edges: Edges, h: Array, aggregator: str) -> Array:

@@ -13,7 +13,7 @@ from xjax.errors import bad
 from xjax.nn import initializers
 from xjax.typing import Array, PRNGKey
 from xnn.checks import check_float, check_params, check_shape, type_text
-from xnn.covariance.affine import affine, variance_of
+from xnn.covariance.affine import after_matrix
 from xnn.covariance.fixed import on_nodes
 from xnn.graph.layers.normalize import Norm
 from xnn.graph.layers.params import drawn, plus
@@ -81,9 +81,8 @@ def SGC(n_out: int, k: int = 2, *, norm: Norm | None = "symmetric", self_loops: 
                 x = adj @ x
             return x
 
-        w_variance = variance_of("SGC", "w_init", w_init or initializers.glorot_uniform(), (kernel.features, n_out))
-        b_variance = variance_of("SGC", "b_init", b_init or initializers.zeros, (n_out,)) if bias else None
-        return affine(on_nodes(kernel, propagate, graph), n_out, kernel.features, w_variance, b_variance)
+        return after_matrix("SGC", on_nodes(kernel, propagate, graph), n_out,
+                            w_init or initializers.glorot_uniform(), (b_init or initializers.zeros) if bias else None)
 
     return Layer(init, apply, "SGC", kernel_rule=kernel_rule)
 
