@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -85,6 +85,10 @@ class _Examples(NamedTuple):
     def __len__(self) -> int:
         return len(self.arrays[0])
 
+    def rows(self) -> _Rows:
+        """Shape and dtype, on devices, of a row of each input."""
+        return tuple((array.shape[1:], np.dtype(jnp.asarray(array[:0]).dtype)) for array in self.arrays)
+
 
 def _examples(x1: np.ndarray, x2: np.ndarray | None, inputs: Mapping[str, Any]) -> tuple[_Examples, _Examples]:
     """The inputs for x1 and for x2. Raises: ValueError for an extra input without a row for each example."""
@@ -120,36 +124,52 @@ def _bytes(budget: str | float) -> float:
 _FASTEST = 64e6
 
 
-class _Tiles:
-    """The tiles of a kernel: pairs of blocks of rows, all of one size.
+class _Program:
+    """The compiled computation of a tile.
 
-    Attributes: size: rows of a block; the last block of an input is filled up with copies of its last row.
+    Attributes: size: rows of a block; run_pair, run_equal: `of_pair` and `of_equal` on the devices.
     """
 
-    def __init__(self, model: Layer, one: _Examples, other: _Examples, same: bool, kinds: tuple[str, ...],
-                 options: dict[str, Any], budget: float, devices: list[Any]) -> None:
-        self.model, self.one, self.other, self.same, self.kinds = model, one, other, same, kinds
-        self.options, self.devices = options, devices
+    def __init__(self, model: Layer, kinds: tuple[str, ...], options: dict[str, Any], names: tuple[str, ...],
+                 devices: Sequence[Any]) -> None:
+        self.model, self.kinds, self.options, self.names, self.devices = model, kinds, options, names, devices
+        self.size, self.run_pair, self.run_equal = 0, self._on_devices(self.of_pair), self._on_devices(self.of_equal)
 
-        def of_pair(a: tuple[Array, ...], b: tuple[Array, ...]) -> list[Array]:
-            inputs = dict(zip(one.names, zip(a[1:], b[1:], strict=True), strict=True))
-            return list(model.kernel(a[0], b[0], get=kinds, **options, **inputs))
+    def of_pair(self, a: tuple[Array, ...], b: tuple[Array, ...]) -> list[Array]:
+        """A tile between two blocks of inputs, each a block of x and of the inputs `names`."""
+        inputs = dict(zip(self.names, zip(a[1:], b[1:], strict=True), strict=True))
+        return list(self.model.kernel(a[0], b[0], get=self.kinds, **self.options, **inputs))
 
-        def of_equal(a: tuple[Array, ...]) -> list[Array]:
-            return list(model.kernel(a[0], get=kinds, **options, **dict(zip(one.names, a[1:], strict=True))))
+    def of_equal(self, a: tuple[Array, ...]) -> list[Array]:
+        """A tile between a block and itself."""
+        inputs = dict(zip(self.names, a[1:], strict=True))
+        return list(self.model.kernel(a[0], get=self.kinds, **self.options, **inputs))
 
-        self._of_pair, self._of_equal = of_pair, of_equal
-        self.size = self._fitting(budget)
-        self.run_pair, self.run_equal = (self._on_devices(f) for f in (of_pair, of_equal))
+    def fit(self, rows: Sequence[_Rows], same: bool, most: int, budget: float) -> None:
+        """Choose the number of rows with which a tile fits, estimated from a small tile and then checked.
 
-    def _types(self, size: int) -> tuple[Any, Any]:
-        one, other = (tuple(xjax.ShapeDtypeStruct((size, *x.shape[1:]), jnp.asarray(x[:0]).dtype) for x in side.arrays)
-                      for side in (self.one, self.other))
-        return one, other
+        Args: rows: the types of a row of x1 and of x2; same: whether tiles of equal blocks are needed; most: rows.
+        """
+        aim = min(budget, _FASTEST)
+        size = min(most, 2)
+        needed = self._memory(rows, same, size)
+        while needed < aim and size < most:                             # a part of it grows less than the square
+            larger = min(most, int(size * math.sqrt(aim / max(needed, 1))))
+            if larger < 1.2 * size:
+                break
+            size, needed = larger, self._memory(rows, same, larger)
+        while needed > aim and size > 1:
+            size = max(1, min(size - 1, int(size * math.sqrt(aim / needed))))
+            needed = self._memory(rows, same, size)
+        if needed > budget:
+            raise bad("tiled_kernel", "one row of each input needs more memory than the budget",
+                      {"bytes of a tile": f"{needed:.3g}", "memory_budget": f"{budget:.3g}"},
+                      "raise memory_budget, or make the inputs smaller.", ValueError)
+        self.size = -(-most // -(-most // size))                       # blocks of nearly equal sizes
 
-    def _memory(self, size: int) -> float:
-        programs = [(self._of_pair, self._types(size))]
-        programs += [(self._of_equal, self._types(size)[:1])] if self.same else []
+    def _memory(self, rows: Sequence[_Rows], same: bool, size: int) -> float:
+        blocks = [_block_type(of_side, size) for of_side in rows]
+        programs: list[tuple[Any, Any]] = [(self.of_pair, blocks)] + [(self.of_equal, blocks[:1])] * same
         needed = 0.0
         for program, types in programs:
             stats: Any = xjax.jit(program).lower(*types).compile().memory_analysis()
@@ -158,22 +178,35 @@ class _Tiles:
                          + stats.argument_size_in_bytes)
         return needed
 
-    def _fitting(self, budget: float) -> int:
-        """The number of rows with which a tile fits, estimated from a small tile and then checked."""
-        most, aim = max(1, len(self.one), len(self.other)), min(budget, _FASTEST)
-        trial = min(most, 2)
-        needed = self._memory(trial)
-        size = max(1, min(most, int(trial * math.sqrt(aim / max(needed, 1)))))
-        while size > 1 and (needed := self._memory(size)) > aim:
-            size = max(1, min(size - 1, int(size * math.sqrt(aim / needed))))
-        if size == 1 and (needed := self._memory(1)) > budget:
-            raise bad("tiled_kernel", "one row of each input needs more memory than the budget",
-                      {"bytes of a tile": f"{needed:.3g}", "memory_budget": f"{budget:.3g}"},
-                      "raise memory_budget, or make the inputs smaller.", ValueError)
-        return -(-most // -(-most // size))                            # blocks of nearly equal sizes
-
     def _on_devices(self, fun: Callable[..., list[Array]]) -> Callable[..., Any]:
         return xjax.jit(fun) if len(self.devices) == 1 else xjax.pmap(fun, devices=self.devices)
+
+
+_Rows: TypeAlias = tuple[tuple[tuple[int, ...], np.dtype], ...]         # shape and dtype of a row of each input
+
+
+def _block_type(rows: _Rows, size: int) -> tuple[Any, ...]:
+    return tuple(xjax.ShapeDtypeStruct((size, *shape), dtype) for shape, dtype in rows)
+
+
+class _Tiles:
+    """The tiles of a kernel: pairs of blocks of rows, all of one size.
+
+    The last block of an input is filled up with copies of its last row.
+    """
+
+    def __init__(self, model: Layer, one: _Examples, other: _Examples, same: bool, kinds: tuple[str, ...],
+                 options: dict[str, Any], budget: float, devices: list[Any]) -> None:
+        self.one, self.other, self.same, self.kinds, self.devices = one, other, same, kinds, devices
+        self.rows = [side.rows() for side in (one, other)]
+        most = max(1, len(one), len(other))
+        known, key = model._kernels, (kinds, *options.values(), one.names, *self.rows, same, most, budget, *devices)
+        if key not in known:
+            program = _Program(model, kinds, options, one.names, devices)
+            program.fit(self.rows, same, most, budget)
+            known[key] = program
+        self.program: _Program = known[key]
+        self.size = self.program.size
 
     def all(self) -> Iterator[tuple[int, int]]:
         """The numbers of the blocks of x1 and x2; for a symmetric kernel, those with the first at most the second."""
@@ -192,7 +225,7 @@ class _Tiles:
                 continue
             blocks = [[self._block(self.one, group[k][0])] + ([] if equal else [self._block(self.other, group[k][1])])
                       for k in places]
-            run = self.run_equal if equal else self.run_pair
+            run = self.program.run_equal if equal else self.program.run_pair
             if len(self.devices) == 1:
                 made = [run(*block) for block in blocks]
             else:
@@ -205,17 +238,21 @@ class _Tiles:
 
     def _block(self, examples: _Examples, i: int) -> tuple[np.ndarray, ...]:
         """Rows of each input, filled up to the size of a block with copies of the last row."""
-        rows = np.minimum(np.arange(i * self.size, (i + 1) * self.size), len(examples) - 1)
+        start, stop = i * self.size, (i + 1) * self.size
+        rows: Any = slice(start, stop)
+        if stop > len(examples):
+            rows = np.minimum(np.arange(start, stop), len(examples) - 1)
         return tuple(array[rows] for array in examples.arrays)
 
     def shape(self) -> tuple[tuple[int, ...], np.dtype]:
         """The shape and dtype of the result."""
-        first = xjax.eval_shape(self._of_pair, *self._types(1))[0]
+        first = xjax.eval_shape(self.program.of_pair, *(_block_type(rows, 1) for rows in self.rows))[0]
         return (len(self.one), len(self.other), *first.shape[2:]), np.dtype(first.dtype)
 
     def fingerprint(self) -> str:
         """A hash of everything that the result depends on; the program of a tile has the numbers of the model."""
-        program = xjax.jit(self._of_pair).lower(*self._types(self.size)).as_text()
+        types = [_block_type(rows, self.size) for rows in self.rows]
+        program = xjax.jit(self.program.of_pair).lower(*types).as_text()
         sha = hashlib.sha256(repr((program, self.kinds, self.same, len(self.one), len(self.other))).encode())
         for x in self.one.arrays if self.same else self.one.arrays + self.other.arrays:
             sha.update(repr((x.shape, x.dtype)).encode())
