@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xjax
+import xjax.numpy as jnp
 import xnn
 from tests.refusals import assert_refused
 from xjax.nn.initializers import normal, variance_scaling
@@ -149,6 +150,36 @@ def test_graphs(name):
     np.testing.assert_allclose(np.stack(layer.kernel(x, graph=GRAPH)), np.stack(formula(x)), 1e-4, 1e-5)
     deep = serial(layer, Relu, layer)
     assert np.all(np.linalg.eigvalsh(deep.kernel(x, graph=GRAPH, get="ntk")) > -1e-3)
+
+
+MASK = np.arange(5) < np.array([[5], [3]])
+GRADIENTS = {
+    "convolutions": (serial(C, Relu, xnn.AvgPool((2, 2)), C, xnn.ExactGelu, xnn.GlobalAvgPool(), D), (2, 4, 5, 2), {}),
+    "transposed": (serial(xnn.ConvTranspose(8, (3,), strides=2, **W), Relu, xnn.Flatten, D), (2, 4, 2), {}),
+    "local": (serial(xnn.ConvLocal(8, (3,), **W), Relu, xnn.GlobalSumPool()), (2, 5, 2), {}),
+    "resized": (serial(Conv(8, (3,), **W), xnn.Upsample(size=7, method="linear"), Relu, xnn.Flatten, D), (2, 5, 2), {}),
+    "masked": (serial(xnn.MaskRows(), Conv(8, (3,), **W), Relu, xnn.GlobalAvgPool(), D), (2, 5, 2),
+               {"row_mask": MASK}),
+    "norms": (serial(D, xnn.LayerNorm(), Relu, D, xnn.RMSNorm(), xnn.Erf(), xnn.LayerScale(0.3), D), ROWS, {}),
+    "branches": (serial(D, xnn.FanOut(2), xnn.parallel(serial(Relu, D), serial(xnn.Sin(), D)), xnn.FanInProd, D), ROWS,
+                 {}),
+    "PReLU and a gate": (serial(D, xnn.PReLU(per_feature=True), D, xnn.ReGLU, D), ROWS, {}),
+    "attention": (serial(xnn.LimitAttention(16, 4, **W), Relu, xnn.GlobalAvgPool(), D), (2, 5, 3), {}),
+    "attention, Gaussian products": (serial(xnn.LimitAttention(16, 4, scaling="root", weights="identity", **W),
+                                            xnn.GlobalAvgPool(), D), (2, 5, 3), {}),
+    "graph": (serial(GIN(serial(D, Relu, D)), Relu, GraphSAGE(16, **W_INIT)), (5, 6), {"graph": GRAPH}),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name):
+    model, shape, extra = GRADIENTS[name]
+    with xjax.enable_x64(True):
+        x, direction = np.random.default_rng(2).normal(size=(2, *shape))
+        loss = xjax.jit(lambda x: sum(jnp.sum(jnp.log1p(kernel**2)) for kernel in model.kernel(x, **extra)))
+        # Central differences of a step h have an error of h**2 = 1e-10 and rounding of 1e-16 / h = 1e-11.
+        expected = (loss(x + 1e-5 * direction) - loss(x - 1e-5 * direction)) / 2e-5
+        np.testing.assert_allclose(np.sum(xjax.grad(loss)(x) * direction), expected, 1e-5)
 
 
 REFUSED = {
