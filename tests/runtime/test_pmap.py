@@ -220,3 +220,17 @@ def test_jit_of_pmap_moves_arrays_that_lie_on_one_device():
     f = xjax.jit(xjax.pmap(lambda x: lax.psum(x, "i"), axis_name="i"))
     for _ in range(2):                       # the second call uses the first one's cache
         np.testing.assert_array_equal(f(jnp.asarray(X)), np.broadcast_to(X.sum(0), X.shape))
+
+
+def test_the_function_runs_in_each_call_under_disable_jit():
+    calls = []
+    mapped = xjax.pmap(lambda x: (calls.append(1), x + lax.psum(x, "i"))[1], axis_name="i")
+    x = jnp.ones((1, 3))
+    mapped(x), mapped(x)
+    assert len(calls) == 1
+    with xjax.disable_jit():
+        assert mapped(x).tolist() == [[2, 2, 2]]
+        xjax.eval_shape(mapped, x)
+    assert len(calls) == 3
+    mapped(x)
+    assert len(calls) == 3

@@ -342,7 +342,8 @@ def check_ranks(caller: str, shapes: Sequence[tuple[int, ...]]) -> None:
     """Raise or warn for shapes of different nonzero rank, depending on the option `jax_numpy_rank_promotion`."""
     if config.numpy_rank_promotion == "allow" or len({len(s) for s in shapes if s}) < 2:
         return
-    error = bad(caller, "operands of different rank are broadcast",
+    error = bad(caller, "operands of different rank could not be broadcast together, as jax_numpy_rank_promotion is "
+                f"{config.numpy_rank_promotion!r}",
                 given={f"argument {i}": str(s) for i, s in enumerate(shapes)},
                 fix="insert axes explicitly, x[None, :], or set jax_numpy_rank_promotion to 'allow'.", exc=ValueError)
     if config.numpy_rank_promotion == "raise":

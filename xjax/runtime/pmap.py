@@ -100,7 +100,7 @@ class Pmapped:
             outs = bind_shard_map(traced.program, [*traced.consts, *leaves], Region.whole(traced.mesh),
                                   traced.in_specs, traced.out_specs)
             return tree_unflatten(traced.out_tree, outs)
-        launcher = self._by_types.get(key)
+        launcher = None if config.disable_jit else self._by_types.get(key)
         if launcher is None:
             traced = self._trace(key, args, kwargs, leaves)
             if config.check and not traced.mesh.is_multi_process:       # as an operation, which is then checked
@@ -136,6 +136,8 @@ class Pmapped:
 
     def _trace(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any],
                is_call: bool = True) -> _Traced:
+        if config.disable_jit:                  # the function runs in each call, with tracers: lines that print do so
+            return self._trace_now(key, args, kwargs, leaves)
         traced = self._programs.get(key)
         if traced is None:
             Call(self._caller, self._fun, self._static, _as_of_jit(key), lambda: [*map(_as_of_jit, self._programs)],
