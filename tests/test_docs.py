@@ -30,15 +30,22 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 class Block(NamedTuple):
-    """One ```python block: its page, the line before the code, the code, the text shown for it, and the library that it
-    needs besides xnn's own dependencies (None: none).
+    """One ```python block: its page, the line before the code, the code, the text shown for it, the libraries that it
+    needs besides xnn's own dependencies.
     """
 
     page: str
     line: int
     code: str
     shown: str
-    needs: str | None
+    needs: frozenset[str]
+
+    def missing(self):
+        return sorted(name for name in self.needs if importlib.util.find_spec(name) is None)
+
+
+# The libraries that blocks may need, and a pattern of the code that uses them.
+LIBRARIES = {"optax": r"\boptim\b", "networkx": "networkx", "sklearn": "sklearn", "matplotlib": "matplotlib"}
 
 
 def _blocks(page):
@@ -46,8 +53,8 @@ def _blocks(page):
     pattern = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?"
     for match in re.finditer(pattern, text, re.DOTALL | re.MULTILINE):
         made, used = _names(match[1])
-        needs = "optax" if "optim" in match[1] else "networkx" if "networkx" in match[1] else None
-        needs = needs or next(filter(None, map(made_by.get, used)), None)
+        needs = frozenset(name for name, word in LIBRARIES.items() if re.search(word, match[1]))
+        needs = needs.union(*(made_by.get(name, ()) for name in used))
         made_by |= dict.fromkeys(made, needs)
         blocks.append(Block(page, text[:match.start(1)].count("\n"), match[1], match[2] or "", needs))
     return blocks
@@ -66,7 +73,7 @@ def _names(code):
 
 
 PAGES = ("layers.md", "graphs.md", "gpu.md", "recompiles.md", "extending.md", "checked_mode.md", "mutable_arrays.md",
-         "export.md", "kernels.md")
+         "export.md", "kernels.md", "kernels_from_neural_tangents.md")
 BLOCKS = {page: _blocks(page) for page in PAGES}
 IN_A_PROCESS = {"extending.md"}
 ALL = [block for blocks in BLOCKS.values() for block in blocks]
@@ -102,14 +109,14 @@ def printed(page):
         return in_a_process(page)
     namespace = {"__name__": page.replace(".", "_")}
     return {block.line: run(block, namespace) for block in BLOCKS[page]
-            if block.needs is None or importlib.util.find_spec(block.needs)}
+            if not block.missing()}
 
 
 @pytest.mark.parametrize("block", ALL, ids=lambda block: f"{block.page}-line{block.line}")
 def test_page_prints_what_it_shows(block):
     results = printed(block.page)
     if block.line not in results:
-        pytest.skip(f"this block of docs/{block.page} uses {block.needs}, which is not installed")
+        pytest.skip(f"this block of docs/{block.page} uses {', '.join(block.missing())}: not installed")
     assert results[block.line] == block.shown.strip()
 
 

@@ -19,12 +19,13 @@ from xnn.kernels.predict import (
 from xnn.kernels.sketch import Features, sketched_features
 from xnn.kernels.solve import IllConditioned
 from xnn.kernels.tiles import tiled_kernel
+from xnn.kernels.weights import normal_weights
 from xnn.public import public_names
 
 __all__ = [
     "Features", "Gaussian", "IllConditioned", "Kernel", "Kernels", "empirical_kernel", "empirical_nngp",
     "empirical_ntk", "expansion_error", "gp_inference", "gradient_descent", "gradient_descent_mse",
-    "gradient_descent_mse_ensemble", "linearize", "max_learning_rate", "ntk_product", "sketched_features",
-    "taylor_expand", "tiled_kernel"]
+    "gradient_descent_mse_ensemble", "linearize", "max_learning_rate", "normal_weights", "ntk_product",
+    "sketched_features", "taylor_expand", "tiled_kernel"]
 
 public_names(__name__)
