@@ -2,7 +2,8 @@
 
 A ```text block is the output of the ```python block before it: its stdout, warnings about repeated traces, and its
 error, if it ends with one. A page that installs xjax as jax runs in a process of its own:
-``python -m tests.test_docs PAGE`` prints its outputs.
+``python -m tests.test_docs PAGE`` prints its outputs. The code runs in an empty folder; the pictures that it saves there
+are those of the page. ``python -m tests.test_docs PAGE docs/pictures`` writes them.
 """
 
 import ast
@@ -13,8 +14,10 @@ import io
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
+import tempfile
 import traceback
 import warnings
 from pathlib import Path
@@ -73,7 +76,7 @@ def _names(code):
 
 
 PAGES = ("layers.md", "graphs.md", "gpu.md", "recompiles.md", "extending.md", "checked_mode.md", "mutable_arrays.md",
-         "export.md", "kernels.md", "kernels_from_neural_tangents.md")
+         "export.md", "kernels.md", "kernels_from_neural_tangents.md", "kernels_tutorial.md")
 BLOCKS = {page: _blocks(page) for page in PAGES}
 IN_A_PROCESS = {"extending.md"}
 ALL = [block for blocks in BLOCKS.values() for block in blocks]
@@ -103,13 +106,20 @@ def in_a_process(page):
 
 
 @functools.cache
-def printed(page):
-    """Line of a block -> its output, for all blocks of a page in order that need no missing library."""
+def results_of(page):
+    """(Line of a block -> its output, name -> bytes of a picture), for the blocks of a page that need no missing library.
+    """
     if page in IN_A_PROCESS and __name__ != "__main__":
-        return in_a_process(page)
+        return in_a_process(page), {}
     namespace = {"__name__": page.replace(".", "_")}
-    return {block.line: run(block, namespace) for block in BLOCKS[page]
-            if not block.missing()}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        outputs = {block.line: run(block, namespace) for block in BLOCKS[page] if not block.missing()}
+        return outputs, {path.name: path.read_bytes() for path in sorted(Path(folder).glob("*.png"))}
+
+
+def printed(page):
+    """Line of a block -> its output."""
+    return results_of(page)[0]
 
 
 @pytest.mark.parametrize("block", ALL, ids=lambda block: f"{block.page}-line{block.line}")
@@ -127,6 +137,33 @@ def test_every_block_is_read(page):
     blocks = BLOCKS[page]
     assert fences.count("python") == len(blocks) and fences.count("text") == sum(bool(b.shown) for b in blocks)
     assert set(fences) == {"python", "text", ""}
+
+
+def shown_pictures(page):
+    """Names of the pictures that a page shows."""
+    return re.findall(r"!\[[^]]+\]\(pictures/([^)]+)\)", (DOCS / page).read_text())
+
+
+def size_of(picture):
+    """(Width, height) of a PNG."""
+    assert picture.startswith(b"\x89PNG")
+    return struct.unpack(">2I", picture[16:24])
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if shown_pictures(page)])
+def test_a_page_makes_its_pictures(page):
+    if missing := {name for block in BLOCKS[page] for name in block.missing()}:
+        pytest.skip(f"docs/{page} uses {', '.join(sorted(missing))}: not installed")
+    made = results_of(page)[1]
+    assert sorted(made) == sorted(shown_pictures(page))
+    for name, picture in made.items():
+        stored = (DOCS / "pictures" / name).read_bytes()
+        assert len(stored) < 60_000 and size_of(stored) == size_of(picture)
+
+
+def test_every_picture_is_shown():
+    stored = {path.name for path in (DOCS / "pictures").iterdir()}
+    assert stored == {name for page in PAGES for name in shown_pictures(page)}
 
 
 def test_the_part_for_jax_prints_the_same_on_the_real_jax():
@@ -147,3 +184,5 @@ def on_real_jax():
 
 if __name__ == "__main__":
     print(json.dumps(on_real_jax() if sys.argv[1] == "real-jax" else printed(sys.argv[1])))
+    for name, picture in results_of(sys.argv[1])[1].items() if sys.argv[2:] else ():
+        (Path(sys.argv[2]) / name).write_bytes(picture)
