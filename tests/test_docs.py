@@ -2,8 +2,8 @@
 
 A ```text block is the output of the ```python block before it: its stdout, warnings about repeated traces, and its
 error, if it ends with one. A page that installs xjax as jax runs in a process of its own:
-``python -m tests.test_docs PAGE`` prints its outputs. The code runs in an empty folder; the pictures that it saves there
-are those of the page. ``python -m tests.test_docs PAGE docs/pictures`` writes them.
+``python -m tests.test_docs PAGE`` prints its outputs. The code runs in an empty folder; a picture that it saves there is
+one of the page. ``python -m tests.test_docs PAGE docs/pictures`` writes them.
 """
 
 import ast
@@ -107,8 +107,7 @@ def in_a_process(page):
 
 @functools.cache
 def results_of(page):
-    """(Line of a block -> its output, name -> bytes of a picture), for the blocks of a page that need no missing library.
-    """
+    """(Line of a block -> its output, name -> bytes of a picture), for the blocks of a page that miss no library."""
     if page in IN_A_PROCESS and __name__ != "__main__":
         return in_a_process(page), {}
     namespace = {"__name__": page.replace(".", "_")}

@@ -22,8 +22,8 @@ TIMES = np.unique(np.geomspace(1, 4096, 10).astype(int))
 
 @pytest.mark.slow
 def test_an_ensemble_trains_as_predicted(as_shipped):
-    # The standard error of a mean over the networks is s / 16; that of a standard deviation is 4.4 % of it. The bound is
-    # 4 of them. For the standard deviation it is 5 % more: 2 % for the finite steps, because (1 - 0.04)**t differs by
+    # The standard error of a mean over the networks is s / 16, that of a standard deviation is 4.4 %. The bound is 4 of
+    # them. For the standard deviation it is 5 % more: 2 % for the finite steps, because (1 - 0.04)**t differs by
     # this much from exp(-0.04 t) where it is 1 / e, and the bias of the width, of order 1 / 512.
     weights = normal_weights(1.5, 0.1)
     model = serial(Dense(WIDTH, **weights), Erf(), Dense(1, **weights))
