@@ -2,8 +2,8 @@
 
 A ```text block is the output of the ```python block before it: its stdout, warnings about repeated traces, and its
 error, if it ends with one. A page that installs xjax as jax runs in a process of its own:
-``python -m tests.test_docs PAGE`` prints its outputs. The code runs in an empty folder; a picture that it saves there is
-one of the page. ``python -m tests.test_docs PAGE docs/pictures`` writes them.
+``python -m tests.test_docs PAGE`` prints its outputs. The code runs in an empty folder. A picture that it saves is
+one of the page; ``python -m tests.test_docs PAGE docs/pictures`` writes them.
 """
 
 import ast
