@@ -20,7 +20,7 @@ from xnn.graph import APPNP, GIN, SGC, Graph, GraphPool, batch
 from xnn.kernels import empirical_kernel, normal_weights
 
 WIDTH, NETWORKS = 128, 512
-ERRORS, BIAS, SHARP = 4.5, 0.003, 0.02
+ERRORS, BIAS, SHARP = 4.5, 0.003, 0.025
 W = normal_weights(1.5**0.5, 0.3)
 ROWS, IMAGES, TOKENS = (4, 6), (3, 5, 5, 2), (3, 6)
 
