@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         evaluate,
         export,
         generate,
+        kernel,
         launch,
         new_edges,
         predict,
@@ -49,6 +50,6 @@ if TYPE_CHECKING:
         trained,
     )
 
-__all__ = ["compare", "config", "errors", "evaluate", "export", "generate", "launch", "new_edges", "predict", "report",
+__all__ = ["compare", "config", "errors", "evaluate", "export", "generate", "kernel", "launch", "new_edges", "predict", "report",
            "task", "train", "trained"]
 public_names(__name__, modules=__all__)

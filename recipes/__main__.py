@@ -18,6 +18,7 @@ from recipes.settings.listing import summary
 COMMANDS = {
     "train": "Trains a model, resumes a run, or shows its data (--preview)",
     "launch": "Trains in several processes",
+    "kernel": "Kernel regression with the infinitely wide version of a model",
     "evaluate": "Prints the metrics of a trained model on its data",
     "predict": "Predicts for a file: a table, images, texts or a graph",
     "new_edges": "Lists the most likely new edges of a node",

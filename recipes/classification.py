@@ -67,6 +67,11 @@ class Classifier(Task):
         return one_class({split: np.asarray(sums["confusion"][0]) for split, sums in totals.items()},
                          self.artifacts["classes"])
 
+    def outputs_of(self, split: Any, values: np.ndarray) -> Any:
+        """Probabilities from logits."""
+        powers = np.exp(values - values.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
     def columns(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
         """The class with the highest probability, and the probabilities.  Args: outputs: probabilities [n, classes]."""
         classes = self.artifacts["classes"]

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from recipes.errors import exit_code_of
 from recipes.names import on_terminal, printable
-from recipes.results.folder import find_run, read_json, saved_config, shown, write_csv
+from recipes.results.folder import find_run, is_kernel_run, read_json, saved_config, saved_kernel_config, shown, write_csv
 from recipes.results.numbers import NOT_METRICS, main_metric, metric, words
 from recipes.results.plots import comparison_figure, save_figure
 from recipes.training.hooks import read_metrics
@@ -64,8 +64,10 @@ def _home(parents: list[Path]) -> Path:
 
 
 def _read(folder: Path, home: Path) -> Compared:
-    config = _flat(yaml.safe_load(saved_config(folder).to_yaml()))
-    del config["run_dir"], config["schedule_steps"]           # set by the run itself, not by its user
+    saved = saved_kernel_config(folder) if is_kernel_run(folder) else saved_config(folder)
+    config = _flat(yaml.safe_load(saved.to_yaml()))
+    for key in ("run_dir", "schedule_steps"):                 # set by the run itself, not by its user
+        config.pop(key, None)
     name = str(folder.relative_to(home)) if folder.is_relative_to(home) else shown(folder)
     return Compared(name, config, read_json(folder / "result.json"), read_metrics(folder / "metrics.jsonl"))
 
@@ -85,7 +87,7 @@ def _rows(runs: list[Compared]) -> list[Row]:
         values = [str(run.config.get(key, "")) for run in runs]
         if len(set(values)) > 1:
             rows.append(Row(key, "", values))
-    for kind in ("last", "best"):
+    for kind in ("last", "best", "kernel"):
         results = [run.result.get(kind, {}).get("test", {}) for run in runs]
         rows += [Row(f"test {name}, {kind}", name, [metrics.get(name, "") for metrics in results])
                  for name in dict.fromkeys(name for metrics in results for name in metrics)]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
@@ -51,6 +51,10 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
+    def to_yaml(self) -> str:
+        """The resolved config: used as a config file, it gives the same run."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
     def is_changed(self, key: str) -> bool:
         """Whether a key is not at its default; a saved config sets all keys, so `model_fields_set` cannot be used."""
         return getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True)
@@ -58,6 +62,9 @@ class Frozen(BaseModel):
 
 class TaskConfig(Frozen):
     """Base of the `Config` in each file of `recipes.tasks`."""
+
+    # The keys without an effect on kernel regression, which has no steps; None: the task has no kernel regression.
+    training_only: ClassVar[tuple[str, ...] | None] = None
 
     name: str
     """A file in recipes/tasks, without .py; or the path of such a file elsewhere, with .py."""
@@ -154,6 +161,10 @@ Optimizer = TypeVar("Optimizer")
 class RunConfig(Frozen, Generic[Task, Optimizer]):
     """One run; ``Task`` is the `Config` of its task, ``Optimizer`` one of `recipes.settings.optim`."""
 
+    # Keys of other commands, with the words of an error.
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "kernel": "is a section of kernel regression, which is another command: python -m recipes.kernel --config FILE"}
+
     task: Task
     optim: Optimizer
     steps: Count = 200
@@ -199,9 +210,67 @@ class RunConfig(Frozen, Generic[Task, Optimizer]):
                                                        f"{schedule.warmup_steps}; try {steps // 10}")
         return self
 
-    def to_yaml(self) -> str:
-        """The resolved config: used as a config file, it gives the same run."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+# ---- kernel regression ------------------------------------------------------------------------------------------
+
+
+def _size(text: str) -> str:
+    """Checks a number of bytes as text."""
+    if re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([KMG]i?)?B?\s*", text, re.IGNORECASE) is None:
+        raise ValueError("a size such as 500MB or 2GiB")
+    return text
+
+
+class Kernel(Frozen):
+    """The kernel of the model of infinite width, and the choice of the ridge."""
+
+    name: Literal["nngp", "ntk"] = "nngp"
+    """nngp: random weights, the last layer is trained; ntk: all layers are trained, by small steps."""
+    parameterization: Literal["standard", "ntk"] = "standard"
+    """For ntk: that of the weights as they are drawn, or of weights of variance 1 times their standard deviation."""
+    diag_reg: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = tuple(
+        float(f"1e{power}") for power in range(-8, 2))
+    """Candidates of the ridge, in units of the mean of the kernel's diagonal."""
+    choose_by: Literal["validation", "leave_one_out", "marginal_likelihood"] = "validation"
+    """validation, leave_one_out: the score of the task, on that split, or on training examples left out one by one."""
+    dtype: Literal["float64", "float32"] = "float64"
+    """Dtype of the kernel; equations with it are always solved in float64."""
+    memory_budget: Annotated[str, AfterValidator(_size)] = "1GB"
+    """Memory for the computation of the kernel, besides the kernel itself: 500MB, 2GiB."""
+
+    @model_validator(mode="after")
+    def _check_parameterization(self) -> Kernel:
+        if self.name == "nngp" and self.is_changed("parameterization"):
+            raise fault("kernel.parameterization", "is for ntk: nngp does not depend on it")
+        return self
+
+
+class KernelConfig(Frozen, Generic[Task]):
+    """A kernel regression; ``Task`` is the `Config` of its task."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        RunConfig.model_fields.keys() - {"task", "devices", "run_dir"},
+        "is for training, and kernel regression has no steps: leave it out")
+
+    task: Task
+    kernel: Kernel = Kernel()
+    """The kernel, and the choice of the ridge."""
+    devices: Count | None = 1
+    """Number of devices that compute parts of the kernel at the same time; none: all devices of this process."""
+    run_dir: AbsolutePath | None = None
+    """The run folder; none: runs/NAME of the config file."""
+
+    @model_validator(mode="after")
+    def _check_task(self) -> KernelConfig:
+        section: Any = self.task
+        if section.training_only is None:
+            raise fault("task.name", f"{section.name} has no kernel regression")
+        model = getattr(section, "model", None)
+        keys = [f"task.{key}" for key in section.training_only if section.is_changed(key)]
+        keys += [f"task.model.{key}" for key in RATES if hasattr(model, key) and model.is_changed(key)]
+        if keys:
+            also = f", as {' and '.join(keys[1:])}" if keys[1:] else ""
+            raise fault(keys[0], f"is for training{also}, and kernel regression has no steps: leave it out")
+        return self
 
 
 # ---- models of xnn as sections of a task's config ----------------------------------------------------------------
@@ -236,14 +305,14 @@ def section_of(name: str, config: type, without: tuple[str, ...] = (), **default
 
 
 ACTIVATIONS = ("relu", "gelu", "silu", "elu", "tanh", "sigmoid", "softplus")
-_RATES = ("dropout", "drop_path", "input_dropout", "attention_dropout", "adjacency_dropout")
+RATES = ("dropout", "drop_path", "input_dropout", "attention_dropout", "adjacency_dropout")
 
 
 def check_numbers(section: BaseModel) -> None:
     """Raises: a fault if a number of the section ``task.model`` is out of range."""
     for key in type(section).model_fields:
         for number in _numbers_in(getattr(section, key)):
-            if key in _RATES:
+            if key in RATES:
                 right, words = 0 <= number < 1, "at least 0 and less than 1"
             elif key == "alpha":
                 right, words = 0 <= number <= 1, "a share, from 0 to 1"

@@ -12,8 +12,9 @@ from rich.table import Table
 from recipes.errors import exit_code_of
 from recipes.names import on_terminal
 from recipes.results.folder import shown
-from recipes.results.numbers import metric, number, words
+from recipes.results.numbers import metric, words
 from recipes.trained import Trained, open_run
+from recipes.training.opened import Opened
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,22 +30,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _work(run: str, splits: list[str]) -> None:
     models = [open_run(run)]
-    if models[0].kind == "best" and not models[0].exported:
+    if isinstance(models[0], Trained) and models[0].kind == "best" and not models[0].exported:
         models.append(open_run(run, last=True))
     Console(soft_wrap=True).print(_table(models, splits))
 
 
-def _table(models: list[Trained], splits: list[str]) -> Table:
+def _table(models: list[Opened], splits: list[str]) -> Table:
     table = Table(title=on_terminal(shown(models[0].folder)), title_justify="left", box=None, padding=(0, 2, 0, 0))
-    results = {(model.kind, split): model.metrics(split) for model in models for split in splits}
+    results = {(i, split): model.metrics(split) for i, model in enumerate(models) for split in splits}
     names = list(dict.fromkeys(name for metrics in results.values() for name in metrics))
-    for heading in ("parameters", "step", "split", *(words(name) for name in names)):
+    for heading in (*models[0].about(), "split", *(words(name) for name in names)):
         table.add_column(on_terminal(heading))
-    for model in models:
+    for i, model in enumerate(models):
         for split in splits:
-            metrics = results[model.kind, split]
+            metrics = results[i, split]
             numbers = [metric(name, metrics[name]) if name in metrics else "" for name in names]
-            table.add_row(model.kind, number(model.step), split, *(numbers if metrics else ["no rows"]))
+            table.add_row(*model.about().values(), split, *(numbers if metrics else ["no rows"]))
     return table
 
 

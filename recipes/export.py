@@ -17,7 +17,7 @@ from recipes.names import printable
 from recipes.results.exported import ABOUT, ARRAYS, write_arrays
 from recipes.results.folder import write_config, write_json
 from recipes.task import Task
-from recipes.trained import open_run
+from recipes.trained import Trained, open_run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,6 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _work(run: str, folder: Path, last: bool) -> None:
     trained = open_run(run, last)
+    if not isinstance(trained, Trained):
+        raise RecipeError("export", "a kernel regression is used from its run folder.", {"run": trained.folder},
+                          fix="copy this folder: `recipes.predict` and `open_run` need no other files.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RecipeError("export", "the folder is not empty.", {"folder": folder}, fix="another folder.")
     folder.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,7 @@ def _work(args: argparse.Namespace) -> None:
         write(out, {in_utf8(name): _for_files(values) for name, values in columns.items()})
     n_rows = len(next(iter(columns.values())))
     rows = f"{number(n_rows)} row{'s' * (n_rows != 1)}"
-    print(f"{rows} in {printable(args.output)}, by the {trained.kind} parameters (step {trained.step})")
+    print(f"{rows} in {printable(args.output)}, by {trained.origin()}")
 
 
 def _for_files(values: np.ndarray) -> np.ndarray:

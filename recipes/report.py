@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from recipes.config import KernelConfig
 from recipes.errors import RecipeError, exit_code_of
 from recipes.names import in_html, printable
 from recipes.pages.frame import page, paragraph, preformatted, section
@@ -32,7 +33,9 @@ def write_report(of: Subject) -> Path:
 
 
 def _heading(of: Subject) -> str:
-    task = f"{of.config.task.name.replace('_', ' ')}, seed {of.config.seed}, {of.config.steps} steps"
+    how = "kernel regression" if isinstance(of.config, KernelConfig) else (
+        f"seed {of.config.seed}, {of.config.steps} steps")
+    task = f"{of.config.task.name.replace('_', ' ')}, {how}"
     problem = _problem("The model is not shown:", of.problem) if of.problem else ""
     return f"<h1>{in_html(of.folder.name)}</h1>{paragraph(task, 'soft')}{_or_problem(headline, of)}{problem}"
 

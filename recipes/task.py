@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from recipes.batches import Batches, RowBatches
+from recipes.data.points import Points
 from recipes.errors import DataError
 from recipes.lazy import xjax, xnn
 from recipes.process.parallel import Placer
@@ -147,6 +148,25 @@ class Task:
         """(params, state) before the first step."""
         _, params = self.model.init(rng, *self.inputs)
         return params, self.model.init_state(*self.inputs)
+
+    # -- kernel regression -----------------------------------------------------------------------------------------
+
+    @property
+    def limit(self) -> xnn.Layer:
+        """The layer whose kernel of infinite width is used: the model, without a softmax at its end."""
+        return self.model
+
+    def points(self, split: Any) -> Points:
+        """The inputs of a split, for a kernel."""
+        raise NotImplementedError(f"{type(self).__name__} has no `points`, which kernel regression needs.")
+
+    def targets(self, split: Any) -> np.ndarray:
+        """Ids of classes, or numbers as the model gives them, for each of the points."""
+        raise NotImplementedError(f"{type(self).__name__} has no `targets`, which kernel regression needs.")
+
+    def outputs_of(self, split: Any, values: np.ndarray) -> PyTree:
+        """The tree of `outputs` for a split.  Args: values: of the kernel regression, logits [n, classes] or [n]."""
+        return values
 
     # -- after training --------------------------------------------------------------------------------------------
 

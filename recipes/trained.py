@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import json
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,55 +22,52 @@ from recipes.lazy import tree_util, xjax
 from recipes.process.parallel import Placer, choose_devices
 from recipes.results.checkpoint import Checkpoints
 from recipes.results.exported import ABOUT, ARRAYS, read_arrays
-from recipes.results.folder import as_written, find_run, saved_config
+from recipes.results.folder import as_written, find_run, is_kernel_run, saved_config
+from recipes.results.numbers import number
 from recipes.settings.config_file import load_config
-from recipes.task import Bound, Data, Inputs, Task
+from recipes.task import Bound, Task
+from recipes.training.kernel_model import open_kernel_run
 from recipes.training.loop import begin
-from recipes.training.run import check_artifacts, load_data, make_task
+from recipes.training.opened import Opened
+from recipes.training.run import make_task
 from recipes.training.step import init_state, make_eval_step, totals_over
 
 if TYPE_CHECKING:
     from xjax.typing import PyTree
 
 
-class Trained:
+class Trained(Opened):
     """A trained model, made by `open_run`.
 
     Attributes:
-      folder: the folder that was read.
-      config, task: those of the run.
+      folder, config, task: see `Opened`.
       params, state: parameters and state of the model, NumPy arrays.
       step: number of updates before these parameters.
       kind: "best" (on the validation split) or "last".
     """
 
+    config: RunConfig
+
     def __init__(self, folder: Path, config: RunConfig, task: Task, model: tuple[Any, Any], step: int,
                  kind: str) -> None:
-        self.folder, self.config, self.task, self.step, self.kind = folder, config, task, step, kind
+        super().__init__(folder, config, task)
+        self.step, self.kind = step, kind
         self.params, self.state = model
         self.placer = Placer(choose_devices(config.devices), steps=config.schedule_steps or config.steps)
 
     @property
-    def exported(self) -> bool:
+    def exported(self) -> bool:                                                # type: ignore[override]
         """Whether `recipes.export` wrote the folder, which then has one set of parameters only."""
         return (self.folder / ARRAYS).is_file()
 
-    def predict(self, inputs: str | Path | Inputs) -> dict[str, np.ndarray]:
-        """Columns of predictions for the rows of a file.  Raises: DataError if it lacks columns of the model.
+    def about(self) -> dict[str, str]:
+        return {"parameters": self.kind, "step": number(self.step)}
 
-        Args: inputs: a file, or `Inputs` that a method of the task returned.
-        """
-        if not isinstance(inputs, Inputs):
-            inputs = self.task.read(Path(inputs).expanduser())
-            for note in inputs.notes:
-                warnings.warn(note, stacklevel=2)
-        columns = self.task.columns(self._outputs_of(self._batches(inputs.rows), len(inputs.rows)))
-        return {f"input {name}" if name in columns else name: ids for name, ids in inputs.names.items()} | columns
+    def origin(self) -> str:
+        return f"the {self.kind} parameters (step {self.step})"
 
-    def metrics(self, split: str) -> dict[str, float]:
-        """Metrics on a split of the training data; {} if there is none.  Raises: RecipeError if the data changed."""
-        totals = self.totals(split)
-        return self.task.metrics(totals) if totals else {}
+    def columns(self, rows: Any) -> dict[str, np.ndarray]:
+        return self.task.columns(self._outputs_of(self._batches(rows), len(rows)))
 
     def totals(self, split: str) -> dict[str, tuple[Any, Any]]:
         """Sums and weights of the metrics on a split."""
@@ -85,26 +81,8 @@ class Trained:
         rows = self._splits.get(split)
         return None if rows is None else self._outputs_of(self._batches(rows), len(rows))
 
-    def rows(self, split: str) -> Any:
-        """The examples of a split."""
-        return self._splits.get(split)
-
-    def facts(self) -> dict[str, str]:
-        """Facts on the training data, by name.  Raises: RecipeError if it is missing or changed."""
-        return self._data.summary
-
     def _batches(self, rows: Any) -> Batches:
         return self.task.batches(rows, self.placer, self.config.seed)
-
-    @functools.cached_property
-    def _data(self) -> Data:
-        data = load_data(self.config, self.task.artifacts)
-        check_artifacts(self.task.artifacts, data.artifacts, self.folder)
-        return data
-
-    @property
-    def _splits(self) -> dict[str, Any]:
-        return self._data.splits
 
     @functools.cached_property
     def _placed(self) -> PyTree:
@@ -130,8 +108,8 @@ def _rows_of_all(blocks: np.ndarray) -> np.ndarray:
     return np.asarray(blocks).reshape(-1, *blocks.shape[2:])
 
 
-def open_run(run: str | Path, last: bool = False) -> Trained:
-    """The trained model of a run folder, or of an exported one.
+def open_run(run: str | Path, last: bool = False) -> Opened:
+    """The model of a run folder, or of an exported one: a `Trained`, or a `KernelModel` of a kernel regression.
 
     Args:
       run: a folder, or a name in ./runs.
@@ -142,7 +120,8 @@ def open_run(run: str | Path, last: bool = False) -> Trained:
     folder = Path(run).expanduser()
     if (folder / ARRAYS).is_file():
         return _exported(folder.absolute(), last)
-    return _of_run(find_run(str(run)), last)
+    folder = find_run(str(run))
+    return open_kernel_run(folder, last) if is_kernel_run(folder) else _of_run(folder, last)
 
 
 def _of_run(folder: Path, last: bool) -> Trained:

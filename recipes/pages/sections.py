@@ -12,20 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recipes.config import RunConfig
+from recipes.config import KernelConfig, RunConfig
 from recipes.errors import RecipeError
 from recipes.pages import frame
 from recipes.pages.drawings import drawn
 from recipes.pages.figures import figures
 from recipes.pages.frame import facts, folded, paragraph, preformatted, table
 from recipes.process.memory import Peak, peaks_in_words
-from recipes.results.folder import DATA, find_run, read_json, saved_config
+from recipes.results.folder import DATA, find_run, is_kernel_run, read_json, saved_config, saved_kernel_config
 from recipes.results.layers import HEADINGS, layer_rows
 from recipes.results.numbers import NOT_METRICS, duration, main_metric, metric, number, words
 from recipes.results.plots import curve_figures
 from recipes.trained import Trained, open_run
 from recipes.training.hooks import read_metrics, read_timing
 from recipes.training.loop import Record
+from recipes.training.opened import Opened
 
 NO_BREAK = "\u00a0"                                           # a space at which a line does not end
 MANY_LAYERS = 30                                              # a longer table of the model is folded
@@ -42,8 +43,8 @@ class Subject:
     """
 
     folder: Path
-    config: RunConfig
-    trained: Trained | None
+    config: RunConfig | KernelConfig
+    trained: Opened | None
     problem: RecipeError | None = None
 
     @functools.cached_property
@@ -68,7 +69,8 @@ def subject(run: str) -> Subject:
         trained = open_run(run)
     except RecipeError as problem:
         folder = find_run(run)
-        return Subject(folder, saved_config(folder), None, problem)
+        config = saved_kernel_config(folder) if is_kernel_run(folder) else saved_config(folder)
+        return Subject(folder, config, None, problem)
     return Subject(trained.folder, trained.config, trained)
 
 
@@ -87,12 +89,18 @@ def headline(of: Subject) -> str:
 
 def _entry(of: Subject) -> dict[str, Any]:
     """The metrics of the parameters that pictures and predictions are made with."""
-    kind = of.trained.kind if of.trained is not None else "best"
+    if isinstance(of.config, KernelConfig):
+        return of.result.get("kernel") or {}
+    kind = of.trained.kind if isinstance(of.trained, Trained) else "best"
     return of.result.get(kind) or of.result.get("last") or {}
 
 
 def _which(of: Subject, split: str, score: str) -> str:
     """Of which parameters the large number is, and the score of the others."""
+    if isinstance(of.config, KernelConfig):
+        chosen = of.result["chosen"]
+        return (f"by kernel regression with the {of.config.kernel.name} kernel and the ridge {chosen['diag_reg']:g}, "
+                f"chosen by {words(chosen['by'])}; condition {chosen['condition']:.1e}")
     result, step = of.result, number(_entry(of)["step"])
     if _entry(of) is result.get("last"):
         return f"with the parameters of the last step, {step}"
@@ -104,6 +112,8 @@ def _which(of: Subject, split: str, score: str) -> str:
 def _of_unfinished(of: Subject) -> str:
     if of.trained is not None and of.trained.exported:
         return paragraph("An exported model. Its results and curves are in the folder of its run.")
+    if isinstance(of.config, KernelConfig):
+        return paragraph("The kernel regression has no result on a validation or a test split.")
     unfinished, records = "The run is not finished, so there is no result on the test split.", of.records
     for split, where in (("val", "the validation split"), ("train", "a training batch")):
         for record in reversed(records):
@@ -126,8 +136,8 @@ def data(of: Subject) -> str:
 
 def results(of: Subject) -> str:
     """The metrics of the last and the best parameters; the score of the task is the first column."""
-    entries = {kind: of.result[kind] for kind in ("last", "best") if kind in of.result}
-    rows = [(kind, number(entry["step"]), split, entry[split])
+    entries = {kind: of.result[kind] for kind in ("last", "best", "kernel") if kind in of.result}
+    rows = [(kind, number(entry["step"]) if "step" in entry else "", split, entry[split])
             for kind, entry in entries.items() for split in ("val", "test") if entry.get(split)]
     if not rows:
         return ""
@@ -158,7 +168,7 @@ def drawings(of: Subject) -> dict[str, str]:
     """The figures, tables and texts of the task, by title."""
     if of.trained is None:
         return {}
-    return {title: drawn(each, title) for title, each in of.trained.task.draw(of.trained).items()}
+    return {title: drawn(each, title) for title, each in of.trained.draw().items()}
 
 
 def model(of: Subject) -> str:

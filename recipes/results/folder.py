@@ -25,11 +25,11 @@ from typing import Any
 
 import yaml
 
-from recipes.config import RunConfig
+from recipes.config import KernelConfig, RunConfig
 from recipes.errors import ConfigError, RecipeError
 from recipes.names import in_utf8
 from recipes.results.numbers import decimal
-from recipes.settings.config_file import load_config, task_module
+from recipes.settings.config_file import load_config, load_kernel_config, task_module
 from xnn.whole_files import named, whole_file
 
 # Keys that may change on resume; none affects results.
@@ -43,7 +43,7 @@ PRODUCTS = "products with the adjacency"                  # key of environment.j
 # ---- a new run ---------------------------------------------------------------------------------------------------
 
 
-def new_folder(config: RunConfig, name: str) -> Path:
+def new_folder(config: RunConfig | KernelConfig, name: str) -> Path:
     """The empty folder of a new run, with its ``config.yaml``: ``run_dir``, or the first free of runs/NAME, NAME-2, ...
 
     Raises: RecipeError if ``run_dir`` is not empty.
@@ -54,7 +54,8 @@ def new_folder(config: RunConfig, name: str) -> Path:
         path = next(path for path in (Path("runs").absolute() / each for each in names) if _is_made(path))
     elif _in_use(path):
         raise RecipeError("run", "the run folder is in use: it would be overwritten.", {"run_dir": path},
-                          fix=f"--resume {path} to continue that run, or another run_dir.")
+                          fix="another run_dir." if isinstance(config, KernelConfig) else
+                          f"--resume {path} to continue that run, or another run_dir.")
     path.mkdir(parents=True, exist_ok=True)
     write_config(config, path)
     return path
@@ -69,7 +70,7 @@ def _is_made(path: Path) -> bool:
     return True
 
 
-def write_config(config: RunConfig, folder: Path) -> None:
+def write_config(config: RunConfig | KernelConfig, folder: Path) -> None:
     """Writes ``config.yaml`` without the path of the folder, which may be moved."""
     write_text(folder / "config.yaml", config.model_copy(update={"run_dir": None}).to_yaml())
 
@@ -101,6 +102,21 @@ def find_run(run: str | None = None, config_name: str | None = None) -> Path:
     raise RecipeError("run", "there is no such run." if run else "there is no run to resume.",
                       {"looked for": run or f"runs/{config_name or '*'}", "runs": names},
                       fix="name the folder of a run that has a config.yaml, or start a new one.")
+
+
+def is_kernel_run(folder: Path) -> bool:
+    """Whether a folder has a kernel regression."""
+    try:
+        content = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return False                                          # the reader of the config has an error for it
+    return isinstance(content, dict) and "kernel" in content and "steps" not in content
+
+
+def saved_kernel_config(folder: Path) -> KernelConfig:
+    """The config of an earlier kernel regression.  Raises: ConfigError."""
+    config = load_kernel_config(str(folder / "config.yaml"))
+    return config.model_copy(update={"run_dir": folder})
 
 
 def saved_config(folder: Path, overrides: Sequence[str] = (), extend: int | None = None) -> RunConfig:
@@ -180,7 +196,7 @@ def noted_environment(path: Path) -> dict[str, Any]:
     return content
 
 
-def environment(config: RunConfig, devices: int, device_kind: str, processes: int = 1,
+def environment(config: RunConfig | KernelConfig, devices: int, device_kind: str, processes: int = 1,
                 form: str | None = None) -> dict[str, Any]:
     """Everything that the last bits of a result depend on: each entry may change the order of XLA's sums.
 

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 # Metrics that are shares of a whole, shown in percent.
-SHARES = ("accuracy", "balanced_accuracy", "f1", "precision", "recall")
+SHARES = ("accuracy", "balanced_accuracy", "f1", "precision", "recall", "calibration_error", "coverage_50",
+          "coverage_90")
 NOT_METRICS = ("train/lr", "train/gradient_norm")            # in the log of a run
 _SPELLED = {"f1": "F1", "rmse": "RMSE", "mae": "MAE", "r2": "R²", "roc_auc": "ROC AUC",
-            "negative_elbo": "negative ELBO", "kl": "KL"}
+            "negative_elbo": "negative ELBO", "kl": "KL", "coverage_50": "coverage of 50 % intervals",
+            "coverage_90": "coverage of 90 % intervals"}
 
 
 def number(value: float) -> str:

@@ -63,7 +63,8 @@ def _words(error: Mapping[str, Any], loc: Path_, config: type[BaseModel]) -> str
     if kind == "at_key":
         return error["ctx"]["what"]
     if kind == "extra_forbidden":
-        return "unknown key" + _right_key(loc, config)
+        elsewhere = getattr(config, "elsewhere", {}).get(loc[0]) if len(loc) == 1 else None
+        return elsewhere or "unknown key" + _right_key(loc, config)
     if kind == "missing":
         return "a value is needed here" + (f", or as the argument {'.'.join(loc)}=VALUE" if len(loc) > 1 else "")
     if kind in ("union_tag_not_found", "union_tag_invalid"):

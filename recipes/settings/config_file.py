@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from recipes.config import RunConfig, TaskConfig, close_to
+from recipes.config import KernelConfig, RunConfig, TaskConfig, close_to
 from recipes.errors import ConfigError
 from recipes.settings.config_faults import Fault, Path_, Place, Sources, explained, table_of
 from recipes.settings.optim import Optimizer
@@ -29,12 +29,21 @@ def load_config(name: str, overrides: Sequence[str] = ()) -> RunConfig:
       overrides: their values are YAML; of several for one key, the last one counts.
     Raises: ConfigError with every fault of the file and the overrides.
     """
-    file = find_config(name)
+    return _checked(find_config(name), overrides, lambda task: RunConfig[task, Optimizer], "train")
+
+
+def load_kernel_config(name: str, overrides: Sequence[str] = ()) -> KernelConfig:
+    """`load_config` for a kernel regression."""
+    return _checked(find_config(name), overrides, lambda task: KernelConfig[task], "kernel")
+
+
+def _checked(file: Path, overrides: Sequence[str], kind_of: Callable[[Any], type[Any]], command: str) -> Any:
+    """Args: kind_of: section of the task -> class of the config; command: that has ``--list``."""
     tree, sources, faults = _read_yaml(file)
     for text in overrides:
         _override(tree, text, sources, faults)
     task = _task_of(tree, sources, faults)
-    kind = RunConfig[task or Any, Optimizer]
+    kind = kind_of(task or Any)
     config = None
     try:
         config = kind.model_validate(tree)
@@ -45,7 +54,7 @@ def load_config(name: str, overrides: Sequence[str] = ()) -> RunConfig:
     if faults or config is None:
         count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
         raise ConfigError("config", f"{count} in {file}.", table_of(faults),
-                          fix="correct them all; `python -m recipes.train --list` has all keys and their defaults.")
+                          fix=f"correct them all; `python -m recipes.{command} --list` has all keys and their defaults.")
     return config
 
 

@@ -12,7 +12,7 @@ from pydantic_core import PydanticUndefined
 from rich.console import Console
 from rich.table import Table
 
-from recipes.config import RunConfig, close_to, sections_in
+from recipes.config import RATES, KernelConfig, RunConfig, close_to, sections_in
 from recipes.errors import ConfigError
 from recipes.names import on_terminal
 from recipes.settings.config_file import task_module, task_names
@@ -21,14 +21,39 @@ from recipes.settings.optim import Optimizer
 
 def list_tasks(task: str = "") -> None:
     """Prints the keys of a run, its optimizers and all tasks, or those of one task.  Raises: ConfigError."""
-    names = task_names()
+    _print(task, task_names(), sections())
+
+
+def list_kernel(task: str = "") -> None:
+    """Prints the keys of a kernel regression and of its tasks, or those of one task.  Raises: ConfigError."""
+    _print(task, [name for name in task_names() if _without_training(name) is not None], kernel_sections())
+
+
+def _print(task: str, names: list[str], everything: Iterator[tuple[str, str, dict[str, Any]]]) -> None:
     if task and task not in names:
         raise ConfigError("config", f"there is no task {task!r}{close_to(task, names)}.", {"tasks": ", ".join(names)},
                           fix="--list TASK with one of these, or --list for all keys.")
     console = Console(soft_wrap=False)
-    for title, prefix, fields in task_sections(task) if task else sections():
+    for title, prefix, fields in task_sections(task) if task else everything:
         console.print(_table(title, prefix, fields))
         console.print()
+
+
+def kernel_sections() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """As `sections`, for a kernel regression; without the keys of tasks that are for training."""
+    fields = KernelConfig.model_fields
+    yield "A kernel regression", "", {key: field for key, field in fields.items() if key not in ("task", "kernel")}
+    yield from _below("", {"kernel": fields["kernel"]}, named=False)
+    for name in task_names():
+        if (left_out := _without_training(name)) is not None:
+            for title, prefix, keys in task_sections(name):
+                yield title, prefix, {key: field for key, field in keys.items() if f"{prefix}{key}" not in left_out}
+
+
+def _without_training(name: str) -> set[str] | None:
+    """The keys of a task that are for training; None for a task without kernel regression."""
+    keys = task_module(name).Config.training_only
+    return None if keys is None else {f"task.{key}" for key in keys} | {f"task.model.{key}" for key in RATES}
 
 
 def sections() -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -51,10 +76,11 @@ def task_sections(name: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield from _below("task.", model.model_fields)
 
 
-def _below(prefix: str, fields: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _below(prefix: str, fields: dict[str, Any], named: bool = True) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for key, field in fields.items():
         for model in sections_in(field.annotation):
-            title = f"{prefix}{key}, {_tag(model)}" if "name" in model.model_fields else f"{prefix}{key}"
+            is_one_of = named and "name" in model.model_fields
+            title = f"{prefix}{key}, {_tag(model)}" if is_one_of else f"{prefix}{key}"
             yield f"{title}: {summary(model)}", f"{prefix}{key}.", model.model_fields
             yield from _below(f"{prefix}{key}.", model.model_fields)
 

@@ -8,7 +8,7 @@ batch: with dropout, another number of devices gives other results, of the same 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import model_validator
@@ -19,6 +19,7 @@ from recipes.data.facts import Table, ranges
 from recipes.data.graph_batches import Graphs, PaddedGraphs
 from recipes.data.graph_sets import read_tu, split_at_random
 from recipes.data.graphs import undirected
+from recipes.data.points import GraphPoints
 from recipes.data.splits import class_counts, class_facts, sizes_of
 from recipes.errors import DataError
 from recipes.lazy import mpl_figure, nn, xnn
@@ -35,6 +36,8 @@ MOLECULES = ("apart", "together")                             # the classes: pos
 
 class Config(ClassesConfig, StratifiedSplit):
     """A stack of layers on graphs, and a pool."""
+
+    training_only: ClassVar = ("class_weights", "batch_size")
 
     dataset: Literal["molecules", "folder"] = "molecules"
     """molecules: generated ones, see `xnn.graph.molecules`."""
@@ -154,6 +157,16 @@ class GraphClassification(Classifier):
 
     def batches(self, split: Graphs, placer: Placer, seed: int) -> PaddedGraphs:
         return PaddedGraphs(split, placer, self.config.batch_size, seed)
+
+    # -- kernel regression -----------------------------------------------------------------------------------------
+
+    def points(self, split: Graphs) -> GraphPoints:
+        return GraphPoints(split.whole)
+
+    def targets(self, split: Graphs) -> np.ndarray:
+        return split.labels
+
+    # -- after training --------------------------------------------------------------------------------------------
 
     def outputs(self, model: Bound, batch: PyTree) -> Array:
         """Probabilities of all graphs but the last, which is always padding."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import model_validator
@@ -12,6 +12,7 @@ from recipes.batches import Rows
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import Count, Index, fault
 from recipes.data.images import Digits, ImageSet, LabelledImages, load_images, moments, read_files, samples
+from recipes.data.points import RowPoints
 from recipes.data.splits import class_counts, class_facts
 from recipes.errors import DataError
 from recipes.lazy import jnp, lax, nn, random, xjax, xnn
@@ -31,6 +32,8 @@ MISTAKES = 20                                                 # number shown in 
 
 class Config(ClassesConfig):
     """A network for images: digits, a folder or a public set."""
+
+    training_only: ClassVar = ("class_weights", "shift", "flip", "batch_size")
 
     data: ImageSet = Digits()
     """The set of images."""
@@ -94,6 +97,17 @@ class ImageClassifier(Classifier):
     def _standardised(self, pixels: Array) -> Array:
         mean, deviation = (jnp.asarray(self.artifacts[name], float) for name in ("mean", "deviation"))
         return (pixels.astype(float) / 255 - mean) / deviation
+
+    # -- kernel regression -----------------------------------------------------------------------------------------
+
+    def points(self, split: Rows) -> RowPoints:
+        return RowPoints(np.asarray(self._standardised(split.arrays["x"])))
+
+    def targets(self, split: Rows) -> np.ndarray:
+        return split.arrays["y"]
+
+    def outputs_of(self, split: Rows, values: np.ndarray) -> PyTree:
+        return {"probabilities": super().outputs_of(split, values), **split.arrays}
 
     # -- after training --------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import model_validator
@@ -25,6 +25,7 @@ from recipes.data.own_graph import OwnGraph, adjacency_of, class_ids, class_name
 from recipes.data.pair_batches import split_graph
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.data.planetoid import changed_files, load_planetoid, planetoid_folder
+from recipes.data.points import NodePoints
 from recipes.data.recorded import classes_as_recorded
 from recipes.data.splits import class_counts, class_facts, sizes_of
 from recipes.errors import DataError
@@ -56,6 +57,8 @@ USES = {"id": "ids", "label": "target", "split": "split"}
 
 class Config(ClassesConfig, StratifiedSplit, OwnGraphConfig):
     """A two-layer GCN on one graph, or another model."""
+
+    training_only: ClassVar = ("class_weights", "dropout")
 
     dataset: Literal["karate", "cora", "citeseer", "pubmed", "folder"] = "karate"
     """The graph."""
@@ -215,15 +218,37 @@ class NodeClassification(Classifier):
             self.model = xnn.serial(network, xnn.LogSoftmax)
         self.inputs = ((-1, artifacts["features"]),)
 
+    @property
+    def norm(self) -> str | None:
+        """How the adjacency is normalised for the model; None: the model takes it unchanged."""
+        return self.config.norm if self.config.model is None or takes_normalized(self.config.model) else None
+
     def sums(self, model: Bound, batch: PyTree) -> Sums:
         log_probs = model(batch["x"], batch["adj"])
         return self.sums_of(model, log_probs, batch["labels"], batch["weight"])
 
     def batches(self, split: Nodes, placer: Placer, seed: int) -> Batches:
         model = self.config.model
-        norm = self.config.norm if model is None or takes_normalized(model) else None
         width = self.config.hidden if model is None else width_of(model, len(self.artifacts["classes"]))
-        return WholeGraph(split, norm, placer, width, dense=model is not None and not self.one_hot)
+        return WholeGraph(split, self.norm, placer, width, dense=model is not None and not self.one_hot)
+
+    # -- kernel regression -----------------------------------------------------------------------------------------
+
+    @property
+    def limit(self) -> xnn.Layer:
+        """The model without its log-softmax, with which the function GCN computes its kernel."""
+        return self.model if self.config.model is None else self.model.layers[0]
+
+    def points(self, split: Nodes) -> NodePoints:
+        adjacency = split.graph.adjacency
+        if self.norm is not None:
+            adjacency = xnn.normalized_adjacency(adjacency, self.norm).to_scipy()
+        return NodePoints(split.features, adjacency, split.ids)
+
+    def targets(self, split: Nodes) -> np.ndarray:
+        return split.graph.labels[split.ids]
+
+    # -- after training --------------------------------------------------------------------------------------------
 
     def outputs(self, model: Bound, batch: PyTree) -> Array:
         return jnp.exp(model(batch["x"], batch["adj"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import model_validator
@@ -25,6 +25,7 @@ from recipes.data.columns import (
 )
 from recipes.data.facts import by_kind, listed, ranges
 from recipes.data.forms import StatedForm, saved_form
+from recipes.data.points import RowPoints
 from recipes.data.recorded import classes_as_recorded, columns_as_recorded, recorded_features
 from recipes.data.splits import (
     class_counts,
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 class Config(ClassesConfig, StratifiedSplit):
     """An MLP on a table: csv, tsv, parquet or json."""
+
+    training_only: ClassVar = ("class_weights", "dropout", "batch_size")
 
     file: AbsolutePath
     """csv, tsv, parquet, json or jsonl."""
@@ -242,6 +245,12 @@ class _Columns(Task):
             ids = table[self.config.id_column].texts()
             names[self.config.id_column] = np.array(["" if each is None else each for each in ids], object)
         return Inputs(Rows(x=encoded(table, columns)), names, tuple(notes))
+
+    def points(self, split: Rows) -> RowPoints:
+        return RowPoints(split.arrays["x"])
+
+    def targets(self, split: Rows) -> np.ndarray:
+        return split.arrays["y"]
 
 
 class TableClassifier(_Columns, Classifier):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 
 from recipes.batches import Batches, check_batch
-from recipes.config import RunConfig
+from recipes.config import KernelConfig, RunConfig
 from recipes.errors import CheckpointError, Interrupted
 from recipes.lazy import xjax, xnn
 from recipes.names import on_terminal, printable
@@ -83,7 +83,7 @@ def prepare(config: RunConfig, processes: int = 1, form: str | None = None,
     return Prepared(config, data, task, placer)
 
 
-def load_data(config: RunConfig, recorded: Artifacts | None = None) -> Data:
+def load_data(config: RunConfig | KernelConfig, recorded: Artifacts | None = None) -> Data:
     """The training data.  Args: recorded: the artifacts of the run that has begun, if it is not a new one."""
     module = task_module(config.task.name)
     if recorded is None or not hasattr(module, "load_again"):
