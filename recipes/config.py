@@ -213,10 +213,20 @@ class RunConfig(Frozen, Generic[Task, Optimizer]):
 # ---- kernel regression ------------------------------------------------------------------------------------------
 
 
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+
+
+def bytes_of(text: str) -> float:
+    """A number of bytes from text such as "500MB".  Raises: ValueError."""
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*((?:[KMG]I?)?)B?\s*", text.upper())
+    if match is None:
+        raise ValueError("a size such as 500MB or 2GiB")
+    return float(match[1]) * _UNITS[match[2]]
+
+
 def _size(text: str) -> str:
     """Checks a number of bytes as text."""
-    if re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([KMG]i?)?B?\s*", text, re.IGNORECASE) is None:
-        raise ValueError("a size such as 500MB or 2GiB")
+    bytes_of(text)
     return text
 
 
@@ -228,7 +238,7 @@ class Kernel(Frozen):
     parameterization: Literal["standard", "ntk"] = "standard"
     """For ntk: that of the weights as they are drawn, or of weights of variance 1 times their standard deviation."""
     diag_reg: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = tuple(
-        float(f"1e{power}") for power in range(-8, 2))
+        float(f"{digit}e{power}") for power in range(-6, 1) for digit in (1, 3)) + (10.0,)
     """Candidates of the ridge, in units of the mean of the kernel's diagonal."""
     choose_by: Literal["validation", "leave_one_out", "marginal_likelihood"] = "validation"
     """validation, leave_one_out: the score of the task, on that split, or on training examples left out one by one."""
@@ -266,7 +276,7 @@ class KernelConfig(Frozen, Generic[Task]):
             raise fault("task.name", f"{section.name} has no kernel regression")
         model = getattr(section, "model", None)
         keys = [f"task.{key}" for key in section.training_only if section.is_changed(key)]
-        keys += [f"task.model.{key}" for key in RATES if hasattr(model, key) and model.is_changed(key)]
+        keys += [f"task.model.{key}" for key in RATES if getattr(model, key, None) and model.is_changed(key)]
         if keys:
             also = f", as {' and '.join(keys[1:])}" if keys[1:] else ""
             raise fault(keys[0], f"is for training{also}, and kernel regression has no steps: leave it out")

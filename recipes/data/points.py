@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from recipes.config import bytes_of
 from recipes.errors import RecipeError
 from recipes.lazy import sp, xjax, xnn
 
@@ -56,7 +57,7 @@ class Limit:
         program = xjax.jit(self._on_graphs).lower(*args).compile()
         stats: Any = program.memory_analysis()
         needed = stats.temp_size_in_bytes + stats.output_size_in_bytes + stats.argument_size_in_bytes
-        if needed > (budget := xnn.kernels.tiles.bytes_of(self.memory_budget)):
+        if needed > (budget := bytes_of(self.memory_budget)):
             raise TooLarge("kernel", "the kernel of these graphs needs more memory than the budget.",
                            {"bytes": f"{needed:.3g}", "kernel.memory_budget": f"{budget:.3g}"},
                            fix=f"kernel.memory_budget={-(-needed // 10**6):.0f}MB, if the machine has it.")

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -181,10 +182,10 @@ class KernelModel(Opened):
         return parts
 
 
-def candidates_table(result: dict[str, Any]) -> Table:
-    """The candidates of the ridge, with the scores by which one was chosen."""
+def candidates_table(result: dict[str, Any], without: Sequence[str] = ()) -> Table:
+    """The candidates of the ridge, with the scores by which one was chosen.  Args: without: columns to leave out."""
     rows = result["candidates"]
-    names = [name for name in rows[0] if name != "diag_reg"]
+    names = [name for name in rows[0] if name not in ("diag_reg", *without)]
     chosen = result["chosen"]["diag_reg"]
     cells = [(f"{row['diag_reg']:g}", *(_cell(name, row.get(name)) for name in names),
               "chosen" if row["diag_reg"] == chosen else "") for row in rows]

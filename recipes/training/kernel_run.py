@@ -27,7 +27,7 @@ from recipes.results.plots import calibration_figure, save_figure
 from recipes.settings.config_file import task_module
 from recipes.task import Data, Task
 from recipes.training.kernel_model import Fitted, KernelModel, candidates_table, limit_of, write_fitted
-from recipes.training.ridge import Ridge, Solution, negative_log_likelihood, scale_of, sharpness
+from recipes.training.ridge import Ridge, Solution, cross_entropy, negative_log_likelihood, scale_of, sharpness
 from recipes.training.run import announce, load_data
 
 Result = dict[str, Any]
@@ -139,7 +139,7 @@ def fitted_model(config: KernelConfig, data: Data, task: Task, folder: Path,
     candidates = [_candidate(task, ridge, diag_reg, y, of_val) for diag_reg in sorted(set(config.kernel.diag_reg))]
     best = _chosen(config, task, candidates, ridge)
     solution = best.solution
-    fitted = Fitted(points["train"], solution.dual, ridge.mean, solution.ridge, best.calibrations[config.kernel.choose_by],
+    fitted = Fitted(points["train"], solution.dual, ridge.mean, solution.ridge, best.calibration,
                     np.zeros((0, 0)) if has_classes else ridge.factor(best.row["diag_reg"]), best.row["diag_reg"])
     model = KernelModel(folder, config, task, fitted)
     model._data = data
@@ -162,52 +162,69 @@ class Candidate(NamedTuple):
     Attributes:
       row: its scores, by name; None where the kernel with it is singular.
       solution: None if it is singular.
-      calibrations: see `Fitted.calibration`, by the name of the choice.
+      calibration: see `Fitted.calibration`.
     """
 
     row: dict[str, Any]
     solution: Any
-    calibrations: dict[str, float]
+    calibration: float = 1.0
 
 
 def _candidate(task: Task, ridge: Ridge, diag_reg: float, y: np.ndarray, val: _Split | None) -> Candidate:
-    scores = {f"{split}/{name}": None for split in (*(["val"] if val else []), "left_out")
-              for name in (task.score, _loss_name(task))}
-    row: dict[str, Any] = {"diag_reg": diag_reg, **scores, "log_evidence": None, "condition": None}
+    """The solution with one ridge, its calibration and its scores.
+
+    The calibration is one number, which is fitted to all predictions that are not those of fitted examples: for the
+    validation split, and for each training example from all others.
+    """
+    splits, score, loss = (["val"] if val else []) + ["left_out"], task.score, _loss_name(task)
+    row: dict[str, Any] = {"diag_reg": diag_reg, **dict.fromkeys(
+        f"{split}/{name}" for split in splits for name in (score, loss)), "log_evidence": None, "condition": None}
     if not ridge.is_solvable(diag_reg):
-        return Candidate(row, None, {})
+        return Candidate(row, None)
     solution = ridge.solution(diag_reg)
     row |= {"log_evidence": solution.log_evidence, "condition": solution.condition}
-    judged = {"left_out": (solution.left_out, solution.left_out_variance, y)}
+    judged = {"left_out": _Judged(solution.left_out, solution.left_out_variance, y)}
     if val is not None:
-        mean = ridge.mean + val.across @ solution.dual
-        variance = None
-        if val.variances is not None:
-            explained = np.sum((val.across @ ridge.factor(diag_reg))**2, axis=1)
-            variance = np.maximum(val.variances - explained, 0) + solution.ridge
-        judged["val"] = (mean, variance, val.targets)
-    calibrations = {}
-    for split, (mean, variance, truth) in judged.items():
-        calibration, score, loss = _judged(task, mean, variance, truth)
-        calibrations["validation" if split == "val" else "leave_one_out"] = calibration
-        row |= {f"{split}/{task.score}": score, f"{split}/{_loss_name(task)}": loss}
-    has_classes = "classes" in task.artifacts
-    calibrations["marginal_likelihood"] = calibrations["leave_one_out"] if has_classes else solution.scale
-    return Candidate(row, solution, calibrations)
+        judged["val"] = _Judged(ridge.mean + val.across @ solution.dual, _variance(ridge, solution, diag_reg, val),
+                                val.targets)
+    calibration = _calibration(task, _Judged(*map(np.concatenate, zip(*judged.values(), strict=True))))
+    for split, predictions in judged.items():
+        row[f"{split}/{score}"], row[f"{split}/{loss}"] = _scores(task, predictions, calibration)
+    return Candidate(row, solution, calibration)
+
+
+class _Judged(NamedTuple):
+    """Predictions that are compared with targets.  Attributes: variance: [n]; unused for classes."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    targets: np.ndarray
+
+
+def _variance(ridge: Ridge, solution: Solution, diag_reg: float, val: _Split) -> np.ndarray:
+    if val.variances is None:
+        return np.zeros(len(val.targets))
+    explained = np.sum((val.across @ ridge.factor(diag_reg))**2, axis=1)
+    return np.maximum(val.variances - explained, 0) + solution.ridge
 
 
 def _loss_name(task: Task) -> str:
     return "loss" if "classes" in task.artifacts else "negative_log_likelihood"
 
 
-def _judged(task: Task, mean: np.ndarray, variance: Any, truth: np.ndarray) -> tuple[float, float, float]:
-    """(Calibration, score of the task, mean of -log p after calibration) of predictions."""
+def _calibration(task: Task, of: _Judged) -> float:
     if "classes" in task.artifacts:
-        factor, loss = sharpness(mean, truth)
-        return factor, float(np.mean(mean.argmax(1) == truth)), loss
-    scale, loss = scale_of(truth, mean[:, 0], variance)
-    unit = task.artifacts["target_unit"]
-    return scale, unit * math.sqrt(np.mean((truth - mean[:, 0])**2)), math.log(unit) + loss
+        return sharpness(of.mean, of.targets)
+    return scale_of(of.targets, of.mean[:, 0], of.variance)
+
+
+def _scores(task: Task, of: _Judged, calibration: float) -> tuple[float, float]:
+    """The score of the task, and the mean of -log p, of calibrated predictions."""
+    if "classes" in task.artifacts:
+        return float(np.mean(of.mean.argmax(1) == of.targets)), cross_entropy(calibration * of.mean, of.targets)
+    unit, mean = task.artifacts["target_unit"], of.mean[:, 0]
+    return (unit * math.sqrt(np.mean((of.targets - mean)**2)),
+            math.log(unit) + negative_log_likelihood(of.targets, mean, calibration * of.variance))
 
 
 def _chosen(config: KernelConfig, task: Task, candidates: list[Candidate], ridge: Ridge) -> Candidate:
@@ -245,16 +262,18 @@ def _result(config: KernelConfig, model: KernelModel, ridge: Ridge, candidates: 
 
 
 def _at_the_end(candidates: list[Candidate], best: Candidate) -> str:
-    """"smallest" or "largest" if the chosen candidate is at an end of several that are not singular, else ""."""
-    usable = [each.row["diag_reg"] for each in candidates if each.solution is not None]
-    if len(usable) < 3:
+    """"smallest" or "largest" if the chosen candidate is at an end, and the next one is not as good; else ""."""
+    usable = [each for each in candidates if each.solution is not None]
+    if len(usable) < 3 or not (best is usable[0] or best is usable[-1]):
         return ""
-    return {usable[0]: "smallest", usable[-1]: "largest"}.get(best.row["diag_reg"], "")
+    end, following = ("smallest", usable[1]) if best is usable[0] else ("largest", usable[-2])
+    scores = [[each.row[name] for name in each.row if "/" in name] for each in (best, following)]
+    return "" if np.allclose(*scores, rtol=1e-2) else end
 
 
 def _conclude(console: Console, task: Task, result: Result) -> None:
     """Prints the candidates, the choice and the metrics on the test split."""
-    table, chosen = candidates_table(result), result["chosen"]
+    table, chosen = candidates_table(result, without=["condition"]), result["chosen"]
     shown = RichTable(box=None, padding=(0, 2, 0, 0))
     for heading in table.headings:
         shown.add_column(on_terminal(str(heading)), justify="right" if heading else "left")

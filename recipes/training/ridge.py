@@ -73,17 +73,17 @@ class Ridge:
         return self._vectors / np.sqrt(self.values + diag_reg * self.unit)
 
 
-def sharpness(values: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """(b, loss): the factor b with which ``softmax(b * values)`` has the least cross-entropy, and this cross-entropy.
+def sharpness(values: np.ndarray, labels: np.ndarray) -> float:
+    """The factor b with which ``softmax(b * values)`` has the least cross-entropy.
 
     The loss is convex in b, whose logarithm is searched by bisection of the derivative. Labels are not taken as certain:
-    of n examples, Laplace's rule expects (classes - 1) / (n + classes) others, so that b is finite if all are right.
+    by Laplace's rule, 1 of n + 2 is another class, so that b is finite if all predictions are right (Platt, 1999).
 
     Args: values: [n, classes]; labels: ids [n].
     """
     n, classes = values.shape
-    share = np.full((n, classes), 1 / (n + classes))
-    share[np.arange(n), labels] = 1 - (classes - 1) / (n + classes)
+    share = np.full((n, classes), 1 / ((n + 2) * (classes - 1)))
+    share[np.arange(n), labels] = 1 - 1 / (n + 2)
 
     def probabilities(b: float) -> np.ndarray:
         powers = np.exp(b * (values - values.max(1, keepdims=True)))
@@ -96,15 +96,18 @@ def sharpness(values: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
             high = middle
         else:
             low = middle
-    b = math.exp(middle)
-    right = probabilities(b)[np.arange(n), labels]
-    return b, float(-np.mean(np.log(np.maximum(right, 1e-300))))
+    return math.exp(middle)
 
 
-def scale_of(truth: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> tuple[float, float]:
-    """(s, loss): the factor of variances with which normal distributions are most likely, and the mean of -log p."""
-    scale = max(float(np.mean((truth - mean)**2 / variance)), 1e-12)
-    return scale, negative_log_likelihood(truth, mean, scale * variance)
+def cross_entropy(logits: np.ndarray, labels: np.ndarray) -> float:
+    """The mean of -log p of classes."""
+    above = logits - logits.max(1, keepdims=True)
+    return float(np.mean(np.log(np.exp(above).sum(1)) - above[np.arange(len(labels)), labels]))
+
+
+def scale_of(truth: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:
+    """The factor of variances with which normal distributions are most likely."""
+    return max(float(np.mean((truth - mean)**2 / variance)), 1e-12)
 
 
 def negative_log_likelihood(truth: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:
