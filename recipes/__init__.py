@@ -50,6 +50,6 @@ if TYPE_CHECKING:
         trained,
     )
 
-__all__ = ["compare", "config", "errors", "evaluate", "export", "generate", "kernel", "launch", "new_edges", "predict", "report",
-           "task", "train", "trained"]
+__all__ = ["compare", "config", "errors", "evaluate", "export", "generate", "kernel", "launch", "new_edges",
+           "predict", "report", "task", "train", "trained"]
 public_names(__name__, modules=__all__)

@@ -15,7 +15,15 @@ from rich.table import Table
 
 from recipes.errors import exit_code_of
 from recipes.names import on_terminal, printable
-from recipes.results.folder import find_run, is_kernel_run, read_json, saved_config, saved_kernel_config, shown, write_csv
+from recipes.results.folder import (
+    find_run,
+    is_kernel_run,
+    read_json,
+    saved_config,
+    saved_kernel_config,
+    shown,
+    write_csv,
+)
 from recipes.results.numbers import NOT_METRICS, main_metric, metric, words
 from recipes.results.plots import comparison_figure, save_figure
 from recipes.training.hooks import read_metrics

@@ -272,10 +272,8 @@ class KernelConfig(Frozen, Generic[Task]):
     @model_validator(mode="after")
     def _check_task(self) -> KernelConfig:
         section: Any = self.task
-        if section.training_only is None:
-            raise fault("task.name", f"{section.name} has no kernel regression")
-        model = getattr(section, "model", None)
-        keys = [f"task.{key}" for key in section.training_only if section.is_changed(key)]
+        model: Any = getattr(section, "model", None)
+        keys = [f"task.{key}" for key in section.training_only or () if section.is_changed(key)]
         keys += [f"task.model.{key}" for key in RATES if getattr(model, key, None) and model.is_changed(key)]
         if keys:
             also = f", as {' and '.join(keys[1:])}" if keys[1:] else ""

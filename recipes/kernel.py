@@ -1,8 +1,8 @@
 """Command line: ``python -m recipes.kernel --config kernel_digits.yaml [key.path=value ...]``: kernel regression.
 
 The model of the config is taken with infinitely many features in each layer (docs/kernels.md). It has no parameters and
-no steps, so this is a command of its own, and its configs have no keys of training. The ridge is chosen among candidates;
-`recipes.predict`, `recipes.evaluate` and `recipes.report` take its run folder.
+no steps, so this is a command of its own, and its configs have no keys of training. The ridge is chosen among
+candidates. `recipes.predict`, `recipes.evaluate` and `recipes.report` take its run folder.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ DEFAULT = "kernel_digits.yaml"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Fits a kernel regression.  Returns: 0; 2 for a wrong config; 128 + n after signal n; 1 if the run itself fails."""
+    """Fits a kernel regression.  Returns: 0; 2 for a wrong config; 128 + n after signal n; 1 if the run fails."""
     parser = argparse.ArgumentParser(prog="recipes.kernel", description="Kernel regression with the model of a config, "
                                                                         "with infinitely many features.",
                                      epilog="example: python -m recipes.kernel --config kernel_digits.yaml "
                                             "kernel.name=ntk")
     parser.add_argument("--config", default=DEFAULT, help="a path, a name in ./configs, or a name of a config shipped "
                                                           f"with the package; {DEFAULT} by default")
-    parser.add_argument("overrides", nargs="*", metavar="key.path=value", help="for example kernel.diag_reg=[1e-3,1e-2]")
+    parser.add_argument("overrides", nargs="*", metavar="key.path=value", help="for example kernel.name=ntk")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--print-config", action="store_true", help="print the config with all defaults, and stop")
     instead.add_argument("--list", nargs="?", const="", metavar="TASK",

@@ -1,6 +1,6 @@
 """Examples as the inputs of a kernel: rows of an array, nodes of a graph, or graphs.
 
-Each kind computes its kernels within a bound of memory, and is saved as arrays, from which `points_from` makes it again.
+Each kind computes its kernels within a bound of memory. It is saved as arrays, from which `points_from` makes it again.
 """
 
 from __future__ import annotations

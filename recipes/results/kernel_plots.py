@@ -52,14 +52,14 @@ def _evidence(axis: Any, result: Mapping[str, Any]) -> None:
 
 def _over_ridge(axis: Any, result: Mapping[str, Any], name: str, label: str, colour: str) -> None:
     rows = sorted((row["diag_reg"], row[name]) for row in result["candidates"]
-                  if row.get(name) is not None and math.isfinite(row[name]))
+                  if row["diag_reg"] > 0 and row.get(name) is not None and math.isfinite(row[name]))
     if rows:
         ridges, values = np.array(rows).T
         axis.plot(ridges, values, "o-", markersize=3, linewidth=1.4, color=colour, label=label)
     chosen = result["chosen"]["diag_reg"]
-    axis.axvline(chosen, color="#999999", linewidth=0.8)
-    positive = [row["diag_reg"] for row in result["candidates"] if row["diag_reg"] > 0]
-    axis.set_xscale("symlog", linthresh=min(positive, default=1))
+    axis.set_xscale("log")                                    # a ridge of 0 is in the table only
+    if chosen > 0:
+        axis.axvline(chosen, color="#999999", linewidth=0.8)
     axis.set_xlabel(f"diag_reg (chosen: {chosen:g})")
     axis.grid(alpha=0.25, linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)

@@ -13,8 +13,8 @@ SHARES = ("accuracy", "balanced_accuracy", "f1", "precision", "recall", "calibra
           "coverage_90")
 NOT_METRICS = ("train/lr", "train/gradient_norm")            # in the log of a run
 _SPELLED = {"f1": "F1", "rmse": "RMSE", "mae": "MAE", "r2": "R²", "roc_auc": "ROC AUC",
-            "negative_elbo": "negative ELBO", "kl": "KL", "negative_log_likelihood": "NLL", "coverage_50": "coverage of 50 % intervals",
-            "coverage_90": "coverage of 90 % intervals"}
+            "negative_elbo": "negative ELBO", "kl": "KL", "negative_log_likelihood": "NLL",
+            "coverage_50": "50 % coverage", "coverage_90": "90 % coverage"}
 
 
 def number(value: float) -> str:

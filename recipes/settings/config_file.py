@@ -34,27 +34,36 @@ def load_config(name: str, overrides: Sequence[str] = ()) -> RunConfig:
 
 def load_kernel_config(name: str, overrides: Sequence[str] = ()) -> KernelConfig:
     """`load_config` for a kernel regression."""
-    return _checked(find_config(name), overrides, lambda task: KernelConfig[task], "kernel")
+    return _checked(find_config(name), overrides, lambda task: KernelConfig[task], "kernel", with_kernel_only=True)
 
 
-def _checked(file: Path, overrides: Sequence[str], kind_of: Callable[[Any], type[Any]], command: str) -> Any:
-    """Args: kind_of: section of the task -> class of the config; command: that has ``--list``."""
+def _checked(file: Path, overrides: Sequence[str], kind_of: Callable[[Any], type[Any]], command: str,
+             with_kernel_only: bool = False) -> Any:
+    """The checked config.  Raises: ConfigError.
+
+    Args: kind_of: section of the task -> class of the config; command: that has ``--list``.
+    """
     tree, sources, faults = _read_yaml(file)
     for text in overrides:
         _override(tree, text, sources, faults)
     task = _task_of(tree, sources, faults)
     kind = kind_of(task or Any)
     config = None
+    if with_kernel_only and task is not None and task.training_only is None:
+        others = ", ".join(name for name in task_names() if task_module(name).Config.training_only is not None)
+        faults.append((sources.get(("task", "name"), FILE).line, "task.name",
+                       f"{tree['task']['name']} has no kernel regression; tasks that have one: {others}"))
+        tree = {}
     try:
-        config = kind.model_validate(tree)
+        config = None if not tree and faults else kind.model_validate(tree)
     except ValidationError as err:
         faults += [explained(error, sources, kind) for error in err.errors(include_url=False)]
     except RecursionError:
         faults.append(("file", "", "is nested too deeply"))
     if faults or config is None:
         count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
-        raise ConfigError("config", f"{count} in {file}.", table_of(faults),
-                          fix=f"correct them all; `python -m recipes.{command} --list` has all keys and their defaults.")
+        keys = f"`python -m recipes.{command} --list` has all keys and their defaults"
+        raise ConfigError("config", f"{count} in {file}.", table_of(faults), fix=f"correct them all; {keys}.")
     return config
 
 

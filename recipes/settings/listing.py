@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -18,45 +18,48 @@ from recipes.names import on_terminal
 from recipes.settings.config_file import task_module, task_names
 from recipes.settings.optim import Optimizer
 
+Sections: TypeAlias = Iterator[tuple[str, str, dict[str, Any]]]           # title, prefix of the keys, fields by key
+
 
 def list_tasks(task: str = "") -> None:
     """Prints the keys of a run, its optimizers and all tasks, or those of one task.  Raises: ConfigError."""
-    _print(task, task_names(), sections())
+    _print(task, task_names(), sections(), task_sections)
 
 
 def list_kernel(task: str = "") -> None:
     """Prints the keys of a kernel regression and of its tasks, or those of one task.  Raises: ConfigError."""
-    _print(task, [name for name in task_names() if _without_training(name) is not None], kernel_sections())
+    names = [name for name in task_names() if task_module(name).Config.training_only is not None]
+    _print(task, names, kernel_sections(), _kernel_sections_of)
 
 
-def _print(task: str, names: list[str], everything: Iterator[tuple[str, str, dict[str, Any]]]) -> None:
+def _print(task: str, names: list[str], everything: Sections, of_task: Callable[[str], Sections]) -> None:
     if task and task not in names:
         raise ConfigError("config", f"there is no task {task!r}{close_to(task, names)}.", {"tasks": ", ".join(names)},
                           fix="--list TASK with one of these, or --list for all keys.")
     console = Console(soft_wrap=False)
-    for title, prefix, fields in task_sections(task) if task else everything:
+    for title, prefix, fields in of_task(task) if task else everything:
         console.print(_table(title, prefix, fields))
         console.print()
 
 
-def kernel_sections() -> Iterator[tuple[str, str, dict[str, Any]]]:
+def kernel_sections() -> Sections:
     """As `sections`, for a kernel regression; without the keys of tasks that are for training."""
     fields = KernelConfig.model_fields
     yield "A kernel regression", "", {key: field for key, field in fields.items() if key not in ("task", "kernel")}
     yield from _below("", {"kernel": fields["kernel"]}, named=False)
     for name in task_names():
-        if (left_out := _without_training(name)) is not None:
-            for title, prefix, keys in task_sections(name):
-                yield title, prefix, {key: field for key, field in keys.items() if f"{prefix}{key}" not in left_out}
+        yield from _kernel_sections_of(name)
 
 
-def _without_training(name: str) -> set[str] | None:
-    """The keys of a task that are for training; None for a task without kernel regression."""
-    keys = task_module(name).Config.training_only
-    return None if keys is None else {f"task.{key}" for key in keys} | {f"task.model.{key}" for key in RATES}
+def _kernel_sections_of(name: str) -> Sections:
+    """The sections of one task, without the keys that are for training; none for a task without kernel regression."""
+    if (training := task_module(name).Config.training_only) is not None:
+        left_out = {f"task.{key}" for key in training} | {f"task.model.{key}" for key in RATES}
+        for title, prefix, fields in task_sections(name):
+            yield title, prefix, {key: field for key, field in fields.items() if f"{prefix}{key}" not in left_out}
 
 
-def sections() -> Iterator[tuple[str, str, dict[str, Any]]]:
+def sections() -> Sections:
     """(Title, prefix of its keys, fields by key) of every section of every config."""
     run = RunConfig.model_fields
     yield "A run", "", {key: field for key, field in run.items() if key not in ("task", "optim")}
@@ -69,14 +72,14 @@ def sections() -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield from task_sections(name)
 
 
-def task_sections(name: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def task_sections(name: str) -> Sections:
     """The sections of one task."""
     model = task_module(name).Config
     yield f"task, {name}: {summary(model)}", "task.", model.model_fields
     yield from _below("task.", model.model_fields)
 
 
-def _below(prefix: str, fields: dict[str, Any], named: bool = True) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _below(prefix: str, fields: dict[str, Any], named: bool = True) -> Sections:
     for key, field in fields.items():
         for model in sections_in(field.annotation):
             is_one_of = named and "name" in model.model_fields

@@ -1,7 +1,7 @@
 """A kernel regression: its predictions, metrics and figures, and its files in a run folder.
 
-    kernel.safetensors  the training inputs, the coefficients of the prediction, and for intervals a factor of the inverse
-    kernel.json         the digest of that file, the chosen ridge, the calibration, class names or moments of the target
+    kernel.safetensors  training inputs, coefficients of the prediction, for numbers a factor of the inverse
+    kernel.json         digest of that file, ridge, calibration, artifacts of the data
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Fitted(NamedTuple):
     Attributes:
       points: the training inputs.
       dual, mean: the prediction for a point is ``mean + kernel(point, points) @ dual``.
-      ridge: what is added to the diagonal.
+      ridge: the number that is added to the diagonal.
       calibration: of classes, the factor of predictions before the softmax; else that of variances.
       factor: see `Ridge.factor`; [0, 0] for classes.
       diag_reg: the ridge in units of the mean of the diagonal.
@@ -190,7 +190,7 @@ def candidates_table(result: dict[str, Any], without: Sequence[str] = ()) -> Tab
     cells = [(f"{row['diag_reg']:g}", *(_cell(name, row.get(name)) for name in names),
               "chosen" if row["diag_reg"] == chosen else "") for row in rows]
     note = "left out: the prediction for each training example from all others."
-    return Table(("diag_reg", *map(words, names), ""), cells, note)
+    return Table(("diag_reg", *(words(name).replace("_", " ") for name in names), ""), cells, note)
 
 
 def _cell(name: str, value: float | None) -> str:

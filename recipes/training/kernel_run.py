@@ -6,7 +6,7 @@ import contextlib
 import math
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from recipes.training.ridge import Ridge, Solution, cross_entropy, negative_log_
 from recipes.training.run import announce, load_data
 
 Result = dict[str, Any]
-MOST_EIGENVALUES = 300                                        # in result.json, evenly spaced in the logarithm of their number
+MOST_EIGENVALUES = 300                                        # in result.json, evenly spaced on a logarithmic axis
 
 
 def run_kernel(config: KernelConfig, name: str, started: float | None = None) -> Result:
@@ -51,10 +51,11 @@ def run_kernel(config: KernelConfig, name: str, started: float | None = None) ->
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(_new_folder(config, name))
         devices = choose_names(config)
-        announce(console, {**data.summary, "devices": devices, "folder": run_folder.shown(folder)})
+        facts = {**data.summary, "devices": devices, "folder": run_folder.shown(folder)}
+        announce(console, facts)
         result = fit(config, data, task, folder, console)
         run_folder.write_json(folder / "result.json", result)
-        _conclude(console, task, result)
+        _conclude(console, task, result, facts)
         save_figure(selection_figure(result, folder.name), folder / "selection.png")
         console.print(f"peak memory {peaks_in_words(peaks(xjax.local_devices()[:1], None))}", style="dim",
                       highlight=False)
@@ -127,8 +128,6 @@ def fitted_model(config: KernelConfig, data: Data, task: Task, folder: Path,
             kernel, across = train.kernels(limit, train if rest is None else rest)
             variances = None if has_classes or rest is None else rest.variances(limit)
     seconds = time.perf_counter() - began
-    console.print(f"kernel   {limit.name}, {number(len(train))} training examples, in {duration(seconds)}",
-                  highlight=False)
     y = np.asarray(task.targets(data.splits["train"]))
     columns = np.eye(len(data.artifacts["classes"]))[y] if has_classes else y[:, None].astype(float)
     ridge = Ridge(kernel, columns)
@@ -238,19 +237,21 @@ def _chosen(config: KernelConfig, task: Task, candidates: list[Candidate], ridge
     if config.kernel.choose_by == "marginal_likelihood":
         return max(usable, key=lambda each: each.row["log_evidence"])
     split = "val" if config.kernel.choose_by == "validation" else "left_out"
-    sign = -1 if task.higher_is_better else 1
-    return min(usable, key=lambda each: (sign * each.row[f"{split}/{task.score}"], each.row[f"{split}/{_loss_name(task)}"]))
+    sign, names = -1 if task.higher_is_better else 1, [f"{split}/{name}" for name in (task.score, _loss_name(task))]
+    return min(usable, key=lambda each: (sign * each.row[names[0]], each.row[names[1]]))
 
 
 def _result(config: KernelConfig, model: KernelModel, ridge: Ridge, candidates: list[Candidate], best: Candidate,
             seconds: float) -> Result:
     totals = {split: model.totals(split) for split in ("val", "test")}
-    remark = model.task.remark({split: sums for split, sums in totals.items() if sums})
+    remark = model.task.remark({split: sums for split, sums in totals.items() if sums}).partition("; try ")[0]
+    remark += "; try kernel.name=ntk, other candidates of kernel.diag_reg, or another model" if remark else ""
     values = ridge.values[::-1]
     numbers = np.unique(np.geomspace(1, len(values), MOST_EIGENVALUES).astype(int))
     solution: Solution = best.solution
+    metrics = {split: model.metrics(split) for split in ("val", "test")}
     return {
-        "kernel": {**{split: model.metrics(split) for split in ("val", "test")}, **({"remark": remark} if remark else {})},
+        "kernel": metrics | ({"remark": remark} if remark else {}),
         "chosen": {"diag_reg": best.row["diag_reg"], "ridge": solution.ridge, "by": config.kernel.choose_by,
                    "calibration": model.fitted.calibration, "condition": solution.condition,
                    "at_the_end": _at_the_end(candidates, best)},
@@ -271,8 +272,11 @@ def _at_the_end(candidates: list[Candidate], best: Candidate) -> str:
     return "" if np.allclose(*scores, rtol=1e-2) else end
 
 
-def _conclude(console: Console, task: Task, result: Result) -> None:
-    """Prints the candidates, the choice and the metrics on the test split."""
+def _conclude(console: Console, task: Task, result: Result, facts: Mapping[str, str]) -> None:
+    """Prints the candidates, the choice and the metrics on the test split, below facts of one indentation."""
+    indent = max(map(len, facts)) + 2
+    console.print(on_terminal(f"{'kernel':<{indent}}", "bold"), f"computed in {duration(result['seconds'])}", sep="",
+                  highlight=False)
     table, chosen = candidates_table(result, without=["condition"]), result["chosen"]
     shown = RichTable(box=None, padding=(0, 2, 0, 0))
     for heading in table.headings:
@@ -280,12 +284,12 @@ def _conclude(console: Console, task: Task, result: Result) -> None:
     for row in table.rows:
         shown.add_row(*(on_terminal(str(cell)) for cell in row))
     console.print(shown)
-    console.print(f"chosen   diag_reg {chosen['diag_reg']:g}, by {words(chosen['by'])}; condition "
-                  f"{chosen['condition']:.1e}", highlight=False)
+    console.print(on_terminal(f"{'chosen':<{indent}}", "bold"), f"diag_reg {chosen['diag_reg']:g}, by "
+                  f"{words(chosen['by'])}; condition {chosen['condition']:.1e}", sep="", highlight=False)
     if chosen["at_the_end"]:
         more = "smaller" if chosen["at_the_end"] == "smallest" else "larger"
-        console.print(f"[yellow]note[/]     the {chosen['at_the_end']} candidate was chosen: {more} ones may be better",
-                      highlight=False)
+        console.print(on_terminal(f"{'note':<{indent}}", "yellow"), f"the {chosen['at_the_end']} candidate was chosen: "
+                      f"{more} ones may be better", sep="", highlight=False)
     if remark := result["kernel"].get("remark"):
         console.print(on_terminal(f"warning: {remark}", "yellow"))
     test = result["kernel"]["test"]
@@ -304,8 +308,7 @@ _FIXES = {
     "MaxPool": "task.model.pool=avg, if the model has this key, or another task.model",
     "AdaptiveMaxPool": "task.model.pool=avg, if the model has this key, or another task.model",
     "GlobalMaxPool": "task.model.pool=avg, if the model has this key, or another task.model",
-    "BatchNorm": "task.model.norm=layer or task.model.norm=null, if the model has this key, or another task.model, such "
-                 "as lenet or mlp",
+    "BatchNorm": "task.model.norm=layer or null, if the model has this key, or another task.model, such as mlp",
     "GraphPool": "task.pool=sum or task.pool=mean",
     "aggregate": "task.edge_features=false, or another task.model, such as gcn",
 }
@@ -317,7 +320,11 @@ def readable_errors() -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError, NotImplementedError) as err:
-        places = [match for note in getattr(err, "__notes__", []) if (match := re.match(r"in .*?(?:\[(.*)\])? -> ", note))]
+        notes = (re.match(r"in .*?(?:\[(.*)\])? -> ", note) for note in getattr(err, "__notes__", []))
+        places = [match for match in notes if match is not None]
+        if "xnn.covariance.kernel." in str(err):              # a layer that is a function of arrays got covariances
+            raise RecipeError("kernel", "the model has a layer without a kernel of infinite width.",
+                              fix="another task.model: docs/kernels.md lists the layers with a kernel.") from err
         if not places and ".kernel:" not in str(err).partition("\n")[0]:
             raise                                             # a fault of this package keeps its traceback
         caller, _, what = str(err).partition("\n")[0].partition(".kernel: ")

@@ -33,7 +33,7 @@ class Opened:
         self.folder, self.config, self.task = folder, config, task
 
     def about(self) -> dict[str, str]:
-        """The cells of a table that tell this model of a run from others, by heading."""
+        """The cells of a table in which this model differs from others of its run, by heading."""
         raise NotImplementedError(f"{type(self).__name__} has no `about`.")
 
     def origin(self) -> str:

@@ -18,7 +18,7 @@ class Solution(NamedTuple):
     """A kernel regression with one ridge.
 
     Attributes:
-      ridge: what is added to the diagonal.
+      ridge: the number that is added to the diagonal.
       dual: [n, k]; the prediction for a point is ``mean + kernel(point, training points) @ dual``.
       left_out: [n, k], the prediction for each training point from all others.
       left_out_variance: [n], its variance, for a scale of 1, with that of the noise.
@@ -69,15 +69,15 @@ class Ridge:
                         scale, evidence / n, float(values[-1] / values[0]))
 
     def factor(self, diag_reg: float) -> np.ndarray:
-        """[n, n]: ``sum((k @ factor)**2)`` is the variance that the training points explain of a point, k its kernel."""
+        """[n, n]: for a point with the kernel k, ``sum((k @ factor)**2)`` is the variance that is explained."""
         return self._vectors / np.sqrt(self.values + diag_reg * self.unit)
 
 
 def sharpness(values: np.ndarray, labels: np.ndarray) -> float:
     """The factor b with which ``softmax(b * values)`` has the least cross-entropy.
 
-    The loss is convex in b, whose logarithm is searched by bisection of the derivative. Labels are not taken as certain:
-    by Laplace's rule, 1 of n + 2 is another class, so that b is finite if all predictions are right (Platt, 1999).
+    The loss is convex in b, whose logarithm is searched by bisection of the derivative. Labels are not taken as
+    certain: by Laplace's rule, 1 of n + 2 is another class, so that b is finite if all are right (Platt, 1999).
 
     Args: values: [n, classes]; labels: ids [n].
     """

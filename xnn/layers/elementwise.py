@@ -11,7 +11,6 @@ from xnn.covariance.hermite import expansion
 from xnn.covariance.kernel import Rule
 from xnn.layer import Layer
 
-
 # Functions with a closed form of their kernel, which an expansion would only approximate.
 _CLOSED_FORMS: Mapping[Callable, Moments] = {
     nn.relu: half_linear(0.0, 1.0), nn.leaky_relu: half_linear(0.01, 1.0), jnp.abs: half_linear(-1.0, 1.0),
