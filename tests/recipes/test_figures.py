@@ -5,7 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from recipes.settings.config_file import find_config, load_config
+from recipes.settings.config_file import find_config, load_config, load_kernel_config, task_module
+from recipes.training.kernel_run import fitted_model
+from recipes.training.run import load_data
 from tests.recipes.conftest import train
 
 pytestmark = pytest.mark.slow
@@ -34,6 +36,11 @@ CONFIGS = {
 }
 
 
+# The configs of `recipes.kernel`, whose only seeds are those of the data: name -> key of the seed, least deviation.
+KERNELS = {"kernel_digits": ("task.data.split_seed", 0.005), "kernel_cora": (None, 0.002), "kernel_table": (None, 0.01),
+           "kernel_molecules": ("task.split_seed", 0.005)}
+
+
 def figure(name):
     """(Mean, deviation or 0) in the header; percentages as fractions."""
     header = find_config(name).read_text()
@@ -44,7 +51,7 @@ def figure(name):
 
 def test_every_config_is_here():
     elsewhere = {"own_graph"}                   # its figures are of generated graphs: tests/recipes/test_own_graph.py
-    assert {path.stem for path in find_config("gcn").parent.glob("*.yaml")} == {*CONFIGS, *elsewhere}
+    assert {path.stem for path in find_config("gcn").parent.glob("*.yaml")} == {*CONFIGS, *KERNELS, *elsewhere}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -62,3 +69,20 @@ def test_the_figure_of_the_header(name, rings, request):
     print(f"{name}: {np.mean(scores):.4f} ± {np.std(scores, ddof=1):.4f}, the header says {mean:.4f}; {scores}")
     # Three deviations of the difference between two means of three seeds.
     assert abs(np.mean(scores) - mean) <= 3 * max(deviation, least) * (2 / 3) ** 0.5
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_figure_of_a_kernel(name, rings, request, tmp_path):
+    key, least = KERNELS[name]
+    overrides = [f"task.file={rings}", "task.target=ring"] if name == "kernel_table" else []
+    if name == "kernel_cora":
+        overrides = [f"task.root={request.getfixturevalue('planetoid_root')}"]
+    scores = []
+    for seed in range(3 if key else 1):
+        config = load_kernel_config(name, [*overrides, *([f"{key}={seed}"] if key else [])])
+        data = load_data(config)
+        task = task_module(config.task.name).make(config.task, data.artifacts)
+        scores.append(fitted_model(config, data, task, tmp_path)[1]["kernel"]["test"]["accuracy"])
+    mean, deviation = figure(name)
+    print(f"{name}: {np.mean(scores):.4f}, the header says {mean:.4f}; {scores}")
+    assert abs(np.mean(scores) - mean) <= max(deviation, least)

@@ -260,7 +260,7 @@ def test_predictions_of_classes(classes_run, rings, tmp_path, capsys):
 def test_predictions_of_numbers_have_a_deviation(numbers_run, numbers):
     folder, result = numbers_run
     test = result["kernel"]["test"]
-    assert test["r2"] > 0.7
+    assert test["mae"] < 0.8                                  # the deviation of the target is 2.4
     assert 0.2 <= test["coverage_50"] <= 0.9
     assert test["coverage_90"] >= 0.6
     columns = open_run(folder).predict(numbers)
