@@ -16,12 +16,13 @@ import xnn
 from xjax import random
 from xjax.nn.initializers import glorot_uniform, normal
 from xnn import Conv, Dense, GraphConvolution, Relu, Tanh, residual, serial
-from xnn.graph import APPNP, GIN, SGC, Graph, GraphPool, batch
+from xnn.graph import APPNP, GIN, SGC, ChebConv, Graph, GraphPool, GraphSAGE, batch
 from xnn.kernels import empirical_kernel, normal_weights
 
 WIDTH, NETWORKS = 128, 512
 ERRORS, BIAS, SHARP = 4.5, 0.003, 0.025
 W = normal_weights(1.5**0.5, 0.3)
+INIT = {"w_init": W["w_init"]}
 ROWS, IMAGES, TOKENS = (4, 6), (3, 5, 5, 2), (3, 6)
 
 FUNCTIONS = [
@@ -71,6 +72,11 @@ def models(width):
             D, xnn.LimitAttention(width, width // 8, scaling="root", weights="identity", **W),
             xnn.GlobalAvgPool()), (3, 5, 4)),
         "positions kept": (serial(Conv(width // 2, (3,), **W), Relu, Dense(width // 2, **W)), (2, 4, 3)),
+        "parameters of features": (serial(D, xnn.Scale(), xnn.Bias(), xnn.PReLU(per_feature=True), xnn.LayerScale(0.5),
+                                          D), ROWS),
+        "gate of halves": (serial(Dense(2 * width, **W), xnn.ReGLU, D), ROWS),
+        "reshaped": (serial(C, Relu, xnn.Reshape(25, width // 2), Conv(width // 2, (3,), **W), Relu,
+                            xnn.GlobalAvgPool(), D), IMAGES),
         "powers": (serial(D, xnn.RectifiedMonomial(2), D, xnn.Polynomial([0.2, 0.5, 0.1]), D), ROWS),
         **{name: (serial(D, function(name), D), ROWS) for name in FUNCTIONS},
     }
@@ -119,7 +125,8 @@ def graph_models(width):
     return {
         "convolutions": serial(G, Relu, G, Relu, D),
         "isomorphism": serial(GIN(serial(D, Relu, D)), Relu, GIN(serial(D, Relu, D)), GraphPool("sum"), D),
-        "learned weight of a node": serial(GIN(serial(D, Relu, D), train_eps=True), GraphPool("mean")),
+        "mean of neighbours": serial(GraphSAGE(width, **INIT), Relu, GraphSAGE(width, "sum", own=False, **INIT)),
+        "polynomials": serial(ChebConv(width, 3, **INIT), Relu, D),
         "simple convolution": serial(D, Relu, SGC(width, 2, **W)),
         "propagated predictions": serial(D, Relu, D, APPNP(3)),
     }
