@@ -28,6 +28,7 @@ ROWS, IMAGES, TOKENS = (4, 6), (3, 5, 5, 2), (3, 6)
 FUNCTIONS = [
     "Abs", "Elu", "Celu", "Erf", "ExactGelu", "Gaussian", "Gelu", "HardTanh", "LeakyRelu", "Mish", "QuickGelu",
     "Relu", "Relu6", "Selu", "Sigmoid", "Sign", "Silu", "Sin", "Softplus", "SoftShrink", "SoftSign", "Tanh"]
+HEAVY_TAILS = {"powers": 0.05, "attention, Gaussian products": 0.05}      # products of Gaussian values: wider than SHARP
 # The error of 64 terms of the expansion of a function with a kink, see `expansion_error`.
 INEXACT = {"HardTanh": 0.01, "Relu6": 0.01, "SoftShrink": 0.01, "Selu": 0.01}
 
@@ -87,12 +88,12 @@ def inputs(shape):
     return rng.integers(0, 5, shape) if shape == TOKENS else rng.normal(size=shape).astype(np.float32)
 
 
-def compare(errors_of, inexact=0.0):
+def compare(errors_of, inexact=0.0, sharp=SHARP):
     """Args: errors_of: width -> differences of both kernels from the limit, over its scale: [networks, 2, ...]."""
     wide, narrow = errors_of(WIDTH), errors_of(WIDTH // 4)
     error = (4 * np.mean(wide, 0) - np.mean(narrow, 0)) / 3
     deviation = np.sqrt((16 * np.var(wide, 0) + np.var(narrow, 0)) / 9 / NETWORKS)
-    assert deviation.max() < SHARP
+    assert deviation.max() < sharp
     excess = np.max((np.abs(error) - BIAS - inexact) / np.maximum(deviation, 1e-6))
     assert excess < ERRORS, f"{excess:.1f} standard errors of at most {deviation.max():.4f}"
 
@@ -113,7 +114,7 @@ def test_finite_networks(name):
         return over_scale(xjax.jit(lambda key: jnp.stack(kernels(layer.init(key, x.shape)[1], x))),
                           np.stack(layer.kernel(x)))
 
-    compare(errors_of, INEXACT.get(name, 0.0))
+    compare(errors_of, INEXACT.get(name, 0.0), HEAVY_TAILS.get(name, SHARP))
 
 
 GRAPH = batch([Graph.from_edges([0, 1, 2], [1, 2, 0]), Graph.from_edges([0, 1], [1, 2]), Graph.from_edges([0], [1])])
