@@ -28,8 +28,8 @@ ROWS, IMAGES, TOKENS = (4, 6), (3, 5, 5, 2), (3, 6)
 FUNCTIONS = [
     "Abs", "Elu", "Celu", "Erf", "ExactGelu", "Gaussian", "Gelu", "HardTanh", "LeakyRelu", "Mish", "QuickGelu",
     "Relu", "Relu6", "Selu", "Sigmoid", "Sign", "Silu", "Sin", "Softplus", "SoftShrink", "SoftSign", "Tanh"]
-HEAVY_TAILS = {"powers": 0.05, "attention, Gaussian products": 0.05}      # products of Gaussian values: wider than SHARP
-# The error of 64 terms of the expansion of a function with a kink, see `expansion_error`.
+HEAVY_TAILS = {"powers": 0.05, "attention, Gaussian products": 0.05}   # products of Gaussian values: wider than SHARP
+# For the error of 64 terms of the expansion of a function with a kink; the bounds of `expansion_error` are 1 % to 7 %.
 INEXACT = {"HardTanh": 0.01, "Relu6": 0.01, "SoftShrink": 0.01, "Selu": 0.01}
 
 
