@@ -17,6 +17,7 @@ from recipes.errors import RecipeError
 from recipes.lazy import sp, xjax, xnn
 
 if TYPE_CHECKING:
+    from xjax.typing import PyTree
     from xnn import Layer
 
 GRAPHS_OF_A_BLOCK = 64
@@ -45,11 +46,11 @@ class Limit:
         with xjax.enable_x64(self.dtype == "float64"):
             yield
 
-    def of(self, *x: Any, **inputs: Any) -> Any:
+    def of(self, *x: PyTree, **inputs: PyTree) -> PyTree:
         """The kernel on arrays."""
         return self.model.kernel(*x, get=self.name, parameterization=self.parameterization, **inputs)
 
-    def compiled(self, *args: Any) -> Callable[..., Any]:
+    def compiled(self, *args: PyTree) -> Callable[..., Any]:
         """The kernel of arguments ``(x, graph)`` or ``(x1, x2, graph1, graph2)`` like these, as a program.
 
         Raises: RecipeError if it needs more memory than the budget.
@@ -63,7 +64,7 @@ class Limit:
                            fix=f"kernel.memory_budget={-(-needed // 10**6):.0f}MB, if the machine has it.")
         return program
 
-    def _on_graphs(self, *args: Any) -> Any:
+    def _on_graphs(self, *args: PyTree) -> PyTree:
         name = self.model.extra_inputs[0]
         if len(args) == 2:
             return self.of(args[0], **{name: args[1]})
@@ -83,11 +84,11 @@ class Points(Protocol):
         """All data, for a file."""
         ...
 
-    def kernels(self, limit: Limit, others: Any) -> tuple[np.ndarray, np.ndarray]:
+    def kernels(self, limit: Limit, others: PyTree) -> tuple[np.ndarray, np.ndarray]:
         """The kernel [n, n] of these points, and that of other points with them [m, n]."""
         ...
 
-    def against(self, limit: Limit, others: Any) -> np.ndarray:
+    def against(self, limit: Limit, others: PyTree) -> np.ndarray:
         """The kernel [n, m] of these points with others."""
         ...
 
@@ -246,7 +247,7 @@ class _Blocks:
             return False
         return True
 
-    def _typed(self, graph: Any) -> Any:
+    def _typed(self, graph: PyTree) -> PyTree:
         return graph.replace(nodes=np.asarray(graph.nodes).astype(self.limit.dtype), globals=None)
 
     def kernel(self, one: int, other: int, done: int, total: int) -> np.ndarray:

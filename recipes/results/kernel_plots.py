@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recipes.lazy import mpl_figure, mpl_ticker
 from recipes.results import numbers
 from recipes.results.plots import COLOURS, PANEL
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LEVELS = np.linspace(0.05, 0.95, 19)                          # probabilities of intervals
 
@@ -35,7 +38,7 @@ def selection_figures(result: Mapping[str, Any]) -> list[mpl_figure.Figure]:
     return figures
 
 
-def _scores(axis: Any, result: Mapping[str, Any]) -> None:
+def _scores(axis: Axes, result: Mapping[str, Any]) -> None:
     score = result["score"]
     for name, label, colour in ((f"val/{score}", "validation", "val"), (f"left_out/{score}", "left out", "train")):
         _over_ridge(axis, result, name, label, COLOURS[colour])
@@ -45,12 +48,12 @@ def _scores(axis: Any, result: Mapping[str, Any]) -> None:
     axis.legend(frameon=False, fontsize=9)
 
 
-def _evidence(axis: Any, result: Mapping[str, Any]) -> None:
+def _evidence(axis: Axes, result: Mapping[str, Any]) -> None:
     _over_ridge(axis, result, "log_evidence", "", COLOURS["train"])
     axis.set_title("log marginal likelihood of an example", loc="left", fontsize=11)
 
 
-def _over_ridge(axis: Any, result: Mapping[str, Any], name: str, label: str, colour: str) -> None:
+def _over_ridge(axis: Axes, result: Mapping[str, Any], name: str, label: str, colour: str) -> None:
     rows = sorted((row["diag_reg"], row[name]) for row in result["candidates"]
                   if row["diag_reg"] > 0 and row.get(name) is not None and math.isfinite(row[name]))
     if rows:
@@ -65,7 +68,7 @@ def _over_ridge(axis: Any, result: Mapping[str, Any], name: str, label: str, col
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _eigenvalues(axis: Any, result: Mapping[str, Any]) -> None:
+def _eigenvalues(axis: Axes, result: Mapping[str, Any]) -> None:
     values = np.array(result["eigenvalues"])
     floor = np.finfo(float).eps * values.max()                # smaller ones are rounding
     axis.plot(np.array(result["eigenvalue_numbers"]), np.maximum(values, floor), color=COLOURS["train"], linewidth=1.4)
@@ -83,7 +86,7 @@ def _eigenvalues(axis: Any, result: Mapping[str, Any]) -> None:
 _PANELS = (_scores, _evidence, _eigenvalues)
 
 
-def coverage_figure(truth: np.ndarray, mean: np.ndarray, deviation: Any) -> mpl_figure.Figure:
+def coverage_figure(truth: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> mpl_figure.Figure:
     """The share of values in intervals of the predictive distribution, over the probability of the interval."""
     widths = np.array([NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS])
     shares = np.mean(np.abs(truth - mean)[:, None] <= deviation[:, None] * widths, axis=0)

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from recipes.settings.config_file import task_module
 from recipes.task import Artifacts, Bound, Task
 from recipes.training.opened import Opened
 from recipes.training.ridge import coverage, negative_log_likelihood
+
+if TYPE_CHECKING:
+    from xjax.typing import PyTree
 
 ARRAYS, ABOUT = "kernel.safetensors", "kernel.json"
 
@@ -102,13 +105,13 @@ class KernelModel(Opened):
 
     # -- predictions -----------------------------------------------------------------------------------------------
 
-    def values_of(self, rows: Any) -> Values:
+    def values_of(self, rows: PyTree) -> Values:
         """Predictions for examples."""
         points, limit = self.task.points(rows), limit_of(self.config, self.task)
         across = points.against(limit, self.fitted.points)
         return self.fitted.values(across, None if self.has_classes else points.variances(limit))
 
-    def columns(self, rows: Any) -> dict[str, np.ndarray]:
+    def columns(self, rows: PyTree) -> dict[str, np.ndarray]:
         """The columns of the task; for a number also its deviation, in its unit."""
         values = self.values_of(rows)
         columns = self.task.columns(self.task.outputs_of(rows, values.mean))
@@ -133,7 +136,7 @@ class KernelModel(Opened):
             self._values[split] = self.values_of(self._splits[split])
         return self._values[split]
 
-    def outputs(self, split: str) -> Any:
+    def outputs(self, split: str) -> PyTree:
         rows = self._splits.get(split)
         return None if rows is None else self.task.outputs_of(rows, self.values(split).mean)
 
@@ -175,7 +178,7 @@ class KernelModel(Opened):
         parts: dict[str, Drawing] = dict(task.draw(self))
         if not self.has_classes and "test" in self._splits:
             values, truth = self.values("test"), task.targets(self._splits["test"])
-            parts["Intervals, test"] = coverage_figure(truth, values.mean, values.deviation)
+            parts["Intervals, test"] = coverage_figure(truth, values.mean, np.asarray(values.deviation))
         if self.result:
             parts["Choice of the ridge"] = candidates_table(self.result)
             parts["Kernel"] = selection_figures(self.result)

@@ -107,7 +107,7 @@ def fit(config: KernelConfig, data: Data, task: Task, folder: Path, console: Con
                         folder / "calibration.png")
         else:
             values = model.values("test")
-            save_figure(coverage_figure(task.targets(data.splits["test"]), values.mean, values.deviation),
+            save_figure(coverage_figure(task.targets(data.splits["test"]), values.mean, np.asarray(values.deviation)),
                         folder / "calibration.png")
     return result
 

@@ -52,7 +52,7 @@ class Opened:
         columns = self.columns(inputs.rows)
         return {f"input {name}" if name in columns else name: ids for name, ids in inputs.names.items()} | columns
 
-    def columns(self, rows: Any) -> dict[str, np.ndarray]:
+    def columns(self, rows: PyTree) -> dict[str, np.ndarray]:
         """The columns of predictions for examples."""
         raise NotImplementedError(f"{type(self).__name__} has no `columns`.")
 
@@ -69,7 +69,7 @@ class Opened:
         """The outputs of the model for each row of a split, as NumPy arrays; None if there is no such split."""
         raise NotImplementedError(f"{type(self).__name__} has no `outputs`.")
 
-    def rows(self, split: str) -> Any:
+    def rows(self, split: str) -> PyTree:
         """The examples of a split."""
         return self._splits.get(split)
 
