@@ -1,0 +1,280 @@
+"""The directive ``{public} MODULE``: an entry for each public name of a module, from its docstring.
+
+An object of several names has one entry; its other names link to it, and are in the inventory too. The source of each
+entry is a page of the site, see `source_pages`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from _extensions import docstrings, names, source_pages
+
+HEADINGS = {"module": "Modules", "class": "Classes", "exception": "Errors", "function": "Functions",
+            "layer": "Layers", "data": "Types and constants", "primitive": "Primitives"}
+_IDENTIFIER = re.compile(r"[A-Za-z_][\w.]*")
+# How pages and docstrings abbreviate modules.
+ABBREVIATED = {"jnp": "xjax.numpy", "np": None, "lax": "xjax.lax", "random": "xjax.random", "nn": "xjax.nn",
+               "errors": "xjax.errors", "tree_util": "xjax.tree_util", "numpy": "xjax.numpy", "jax": "xjax",
+               "scipy": "xjax.scipy", "sharding": "xjax.sharding", "debug": "xjax.debug", "graph": "xnn.graph",
+               "models": "xnn.models", "losses": "xnn.losses", "metrics": "xnn.metrics", "kernels": "xnn.kernels"}
+
+
+class Public(SphinxDirective):
+    """Entries of a module, by kind."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        module = self.arguments[0]
+        self.env.note_dependency(__file__)
+        modules = tuple(self.config.public_modules)
+        mine = names.entries(modules)[module]
+        result = self._parsed(f"```{{py:module}} {module}\n```", module)
+        groups: dict[str, list[names.Name]] = {}
+        for name in mine.values():
+            groups.setdefault(_group(name.object), []).append(name)
+        for group, heading in HEADINGS.items():
+            members = groups.get(group, [])
+            if not members:
+                continue
+            if len(groups) > 1:
+                result.append(nodes.rubric(heading, heading))
+            entries = [name for name in members if name.entry == name.full and group != "module"]
+            others = [name for name in members if name not in entries]
+            if len(entries) > 12:
+                result.append(_index(entries))
+            for name in entries:
+                result += self._entry(name)
+            if others:
+                result += self._others(others)
+        return result
+
+    def _parsed(self, text: str, source: str) -> list[nodes.Node]:
+        holder = nodes.Element()
+        self.state.nested_parse(StringList(text.splitlines(), source), self.content_offset, holder)
+        return holder.children
+
+    def _entry(self, name: names.Name) -> list[nodes.Node]:
+        parsed = self._parsed("\n".join(_markdown(name)), f"docstring of {name.full}")
+        for literal in (node for part in parsed for node in part.findall(nodes.literal)):
+            _link(literal, names.entries(tuple(self.config.public_modules)), name.module)
+        place = names.definition(name.module, name.name, name.object)
+        if place:
+            signature = next(node for part in parsed for node in part.findall(addnodes.desc_signature))
+            signature += source_pages.link(self.env, place)
+        return parsed
+
+    def _others(self, others: list[names.Name]) -> list[nodes.Node]:
+        """A list of names whose entries are elsewhere, each with its own anchor."""
+        items = nodes.bullet_list(classes=["other-names"])
+        domain = self.env.domains["py"]
+        for name in others:
+            is_module = names.kind(name.object) == "module"
+            entry = _module_entry(name) if is_module else name.entry
+            anchor = f"{name.full}"
+            paragraph = nodes.paragraph("", "", ids=[] if name.full == entry else [anchor])
+            target = _reference(entry or name.full, name.name if is_module else name.full) if entry else \
+                nodes.literal(name.name, name.name)
+            paragraph += target
+            if not is_module and name.entry.rpartition(".")[2] != name.name:
+                paragraph += nodes.Text(": another name of ")
+                paragraph += _reference(entry, entry)
+            elif is_module:
+                paragraph += nodes.Text(f": {_summary(name.object)}")
+            if name.full != entry:
+                domain.note_object(name.full, _objtype(name.object), anchor, aliased=True, location=paragraph)
+            items += nodes.list_item("", paragraph)
+        return [items]
+
+
+def _objtype(value: Any) -> str:
+    return names.kind(value)
+
+
+def _group(value: Any) -> str:
+    return {"Layer": "layer", "Primitive": "primitive", "_Jit": "primitive"}.get(type(value).__name__, names.kind(value))
+
+
+def _summary(value: Any) -> str:
+    return (inspect.getdoc(value) or "").partition("\n\n")[0].replace("\n", " ").replace("`", "").rstrip(":")
+
+
+def _module_entry(name: names.Name) -> str | None:
+    return name.object.__name__
+
+
+def _index(entries: list[names.Name]) -> nodes.Node:
+    """Links to the entries, in columns."""
+    items = nodes.bullet_list(classes=["names"])
+    for name in entries:
+        items += nodes.list_item("", nodes.paragraph("", "", _reference(name.full, name.name)))
+    return items
+
+
+def _reference(full: str, text: str) -> nodes.Node:
+    return addnodes.pending_xref("", nodes.literal(text, text, classes=["xref", "py", "py-obj"]), refdomain="py",
+                                 reftype="obj", reftarget=full, refexplicit=True, refwarn=True)
+
+
+# -- the text of an entry -----------------------------------------------------------------------------------------
+
+def _markdown(name: names.Name) -> Iterator[str]:
+    value, group = name.object, _group(name.object)
+    shape = names.kind(value)
+    shown = name.name + (names.signature(value) if shape in ("function", "class") else "")
+    yield f"````````{{py:{shape}}} {shown}"
+    yield f":module: {name.module}"
+    if shape == "data":
+        yield from _value_options(name)
+    yield ""
+    yield from _text(name, group).splitlines()
+    yield from _elsewhere(name)
+    if shape == "class":
+        yield from _methods(value)
+    yield "````````"
+
+
+def _value_options(name: names.Name) -> Iterator[str]:
+    if isinstance(name.object, bool | int | float | str | None):
+        yield f":value: {name.object!r}"
+
+
+def _text(name: names.Name, group: str) -> str:
+    value = name.object
+    if group == "primitive":
+        operation = name.name.removesuffix("_p")
+        has = hasattr(importlib.import_module(name.module), operation)
+        return f"The primitive of `{operation}`." if has else f"The primitive `{operation}`."
+    place = names.definition(name.module, name.name, value)
+    if group == "layer":
+        parts = ["A layer without arguments: use it without a call."]
+    elif group == "data" and type(value).__name__ != "_ScalarType":
+        parts = []
+    else:
+        documented = inspect.getdoc(value)
+        return docstrings.as_markdown(documented, names.parameters(value)) if documented else ""
+    if place:
+        comment = names.comment(place)
+        if comment:
+            parts.insert(0, f"{docstrings.escaped(comment[0].upper() + comment[1:]).rstrip('.')}.")
+        text = names.statement(place)
+        if "\n" not in text.strip() or group == "layer":
+            parts.append(f"```python\n{text}\n```")
+    own = inspect.getdoc(value)
+    if not parts and own and own != inspect.getdoc(type(value)):
+        parts.append(docstrings.as_markdown(own))
+    elif group == "data" and not isinstance(value, bool | int | float | str | None) and \
+            type(value).__module__.split(".")[0] in names.PACKAGES and inspect.getdoc(type(value)):
+        parts.append(docstrings.as_markdown(inspect.getdoc(type(value))))
+    return "\n\n".join(parts)
+
+
+def _elsewhere(name: names.Name) -> Iterator[str]:
+    """The same function in NumPy or SciPy, and the parameters that differ."""
+    match = names.elsewhere(name.module, name.name, name.object)
+    if not match:
+        return
+    full, url, theirs = match
+    have, want = (set(names.parameters(f)) - {"args", "kwargs", "operands", "signature"} for f in (name.object, theirs))
+    text = f"[{full}]({url})"
+    if want and have:
+        lost, more = sorted(want - have), sorted(p for p in have - want if not p.startswith("_"))
+        for what, differing in (("without", lost), ("also with", more)):
+            if differing and not len(differing) == len(want):
+                text += f", {what} {', '.join(f'`{p}`' for p in differing)}"
+    yield from ("", f":Compare: {text}")
+
+
+def _methods(cls: type) -> Iterator[str]:
+    if issubclass(cls, BaseException):
+        return
+    for method, shape, value in names.methods(cls):
+        getter = value.fget if isinstance(value, property) else getattr(value, "func", value)
+        owner = getattr(value, "__module__", "") or ""
+        option = {"classmethod": ":classmethod:", "staticmethod": ":staticmethod:"}.get(shape)
+        directive = "property" if shape == "property" else "method"
+        shown = method if shape == "property" else method + _without_self(names.signature(getter), shape)
+        yield f"``````{{py:{directive}}} {shown}"
+        if option:
+            yield option
+        yield ""
+        public = importlib.import_module("xjax.numpy")
+        if owner.startswith("xjax.numpy") and getattr(public, method, None) is value:
+            yield f"As `xjax.numpy.{method}`."
+        else:
+            yield from docstrings.as_markdown(inspect.getdoc(getter) or "", names.parameters(getter)).splitlines()
+        yield "``````"
+
+
+def _without_self(signature: str, shape: str) -> str:
+    if shape == "staticmethod":
+        return signature
+    return re.sub(r"^\((?:self|cls|a|x)(?:: [^,()]*)?(?:, /)?(?:, )?", "(", signature, count=1)
+
+
+# -- links --------------------------------------------------------------------------------------------------------
+
+def _link(literal: nodes.literal, entries: dict[str, dict[str, names.Name]], module: str | None) -> None:
+    """Makes code that is a public name a link to its entry."""
+    text = literal.astext()
+    if not _IDENTIFIER.fullmatch(text) or isinstance(literal.parent, addnodes.pending_xref | nodes.reference):
+        return
+    owner, _, name = text.rpartition(".")
+    if not owner:
+        owner = module if module else None
+    elif owner.partition(".")[0] in ABBREVIATED and owner not in entries:
+        first, _, rest = owner.partition(".")
+        owner = ".".join(filter(None, [ABBREVIATED[first], rest])) if ABBREVIATED[first] else None
+    if owner is None or name not in entries.get(owner, ()) or names.kind(entries[owner][name].object) == "module":
+        return
+    literal.replace_self(_reference(entries[owner][name].entry, text))
+
+
+def link_names(app: Sphinx, document: nodes.document) -> None:
+    """Code in pages that is a qualified public name, such as `xjax.grad` or `lax.scan`, becomes a link."""
+    entries = names.entries(tuple(app.config.public_modules))
+    for literal in list(document.findall(nodes.literal)):
+        if not isinstance(literal.parent, nodes.title) and "code" not in literal.get("classes", []):
+            _link(literal, entries, None)
+
+
+def resolve_type(app: Sphinx, env: Any, node: addnodes.pending_xref, content: nodes.Node) -> nodes.Node | None:
+    """Types in signatures: those of these packages are links, wherever they are defined; others are text."""
+    if node.get("refdomain") != "py" or node.get("reftype") not in ("class", "obj", "exc", "data", "func"):
+        return None
+    if node.get("refwarn") and node.get("refexplicit"):
+        return None
+    name = node["reftarget"].rpartition(".")[2]
+    for full in _types(app).get(name, ()):
+        domain = env.domains["py"]
+        return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", full, node, content) or content
+    return content
+
+
+def _types(app: Sphinx) -> dict[str, list[str]]:
+    result: dict[str, list[str]] = {}
+    for members in names.entries(tuple(app.config.public_modules)).values():
+        for name in members.values():
+            if names.kind(name.object) in ("class", "data", "exception"):
+                result.setdefault(name.name, []).append(name.entry)
+    return result
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_config_value("public_modules", [], "env")
+    app.add_directive("public", Public)
+    app.connect("doctree-read", link_names)
+    app.connect("missing-reference", resolve_type)
+    source_pages.setup(app)
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}
