@@ -29,8 +29,7 @@ myst_heading_anchors = 4
 smartquotes = False                     # quotation marks are Python's
 
 python_maximum_signature_line_length = 88
-python_use_unqualified_type_names = True
-toc_object_entries_show_parents = "hide"
+toc_object_entries = False              # the navigation of every page would contain every name
 add_module_names = False
 
 html_theme = "furo"

@@ -69,7 +69,8 @@ def _blocks(lines: list[str], parameters: frozenset[str]) -> Iterator[str]:
         elif line.startswith("  "):
             while at < len(lines) and (not lines[at].strip() or lines[at].startswith("  ")):
                 at += 1
-            yield _fenced("python", lines[start:at])
+            block = textwrap.dedent("\n".join(lines[start:at])).splitlines()
+            yield _paragraph(block) if block[0].startswith("- ") else _fenced("python", lines[start:at])
         else:
             while at < len(lines) and lines[at].strip() and not _SECTION.match(lines[at]) \
                     and not lines[at].lstrip().startswith(">>>"):

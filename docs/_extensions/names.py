@@ -24,7 +24,7 @@ _SCALAR_TYPES = "_ScalarType"
 
 
 class Place(NamedTuple):
-    """Where a name is defined: its module, the lines, and the text of the statement."""
+    """Where a name is defined: its module, and the first and last line of an assignment."""
 
     module: str
     first: int
@@ -38,6 +38,7 @@ class Name(NamedTuple):
     name: str
     object: Any
     entry: str
+    kind: str
 
     @property
     def full(self) -> str:
@@ -62,7 +63,7 @@ def entries(modules: tuple[str, ...]) -> dict[str, dict[str, Name]]:
     for (module, name), value in objects.items():
         places = listed.get(id(value), [(module, name)])
         own = [place for place in places if place[1] == getattr(value, "__name__", place[1])]
-        result[module][name] = Name(module, name, value, ".".join((own or places)[0]))
+        result[module][name] = Name(module, name, value, ".".join((own or places)[0]), kind(value))
     return result
 
 
@@ -71,6 +72,12 @@ def _has_identity(value: Any) -> bool:
 
 
 # -- kinds and signatures -----------------------------------------------------------------------------------------
+
+def is_own(value: Any) -> bool:
+    """Whether an object is of these packages, not of NumPy or jaxlib."""
+    value = getattr(value, "func", value)                    # of a partial
+    return (getattr(value, "__module__", None) or type(value).__module__).split(".")[0] in PACKAGES
+
 
 def kind(value: Any) -> str:
     """The kind of an entry, as Sphinx names it."""
@@ -154,15 +161,12 @@ def methods(cls: type) -> Iterator[tuple[str, str, Any]]:
 
 def definition(module: str, name: str, value: Any) -> Place | None:
     """Where the source defines a name: its function or class, else its assignment, through imports."""
-    code = inspect.unwrap(value) if callable(value) else value
-    code = getattr(code, "__code__", code)
-    if inspect.isclass(code) or inspect.iscode(code):
-        try:
-            path, (lines, first) = inspect.getsourcefile(code), inspect.getsourcelines(code)
-        except (OSError, TypeError):
-            path = None
-        if path and Path(path).is_relative_to(ROOT) and (inspect.isclass(code) or code.co_name == name):
-            return Place(_module_of(Path(path)), max(first, 1), max(first, 1) + len(lines) - 1)
+    if inspect.isclass(value):
+        bound = _bindings(value.__module__).get(name) if value.__module__.split(".")[0] in PACKAGES else None
+        return bound if isinstance(bound, Place) else _assigned(module, name, frozenset())
+    code = getattr(inspect.unwrap(value) if callable(value) else value, "__code__", None)
+    if code and code.co_name == name and Path(code.co_filename).is_relative_to(ROOT):
+        return Place(_module_of(Path(code.co_filename)), code.co_firstlineno, code.co_firstlineno)
     return _assigned(module, name, frozenset())
 
 
@@ -237,10 +241,8 @@ _NUMPY = "https://numpy.org/doc/stable/reference/generated/{}.html"
 _SCIPY = "https://docs.scipy.org/doc/scipy/reference/generated/{}.html"
 
 
-def elsewhere(module: str, name: str, value: Any) -> tuple[str, str, Callable | None] | None:
+def elsewhere(module: str, name: str) -> tuple[str, str, Callable | None] | None:
     """(its name, URL, function) of a function in NumPy or SciPy; None if they have none."""
-    if isinstance(value, ModuleType) or kind(value) != "function":
-        return None
     numpy_module = module.removeprefix("xjax.")
     if module.startswith(("xjax.numpy", "xjax.scipy")) and importlib.util.find_spec(numpy_module.split(".stats.")[0]):
         owner = importlib.import_module(numpy_module.split(".stats.")[0])

@@ -6,6 +6,7 @@ entry is a page of the site, see `source_pages`.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import re
@@ -14,8 +15,10 @@ from typing import Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from pygments.lexers import TextLexer
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.config import Config
 from sphinx.util.docutils import SphinxDirective
 
 from _extensions import docstrings, names, source_pages
@@ -43,7 +46,7 @@ class Public(SphinxDirective):
         result = self._parsed(f"```{{py:module}} {module}\n```", module)
         groups: dict[str, list[names.Name]] = {}
         for name in mine.values():
-            groups.setdefault(_group(name.object), []).append(name)
+            groups.setdefault(_group(name), []).append(name)
         for group, heading in HEADINGS.items():
             members = groups.get(group, [])
             if not members:
@@ -67,12 +70,15 @@ class Public(SphinxDirective):
 
     def _entry(self, name: names.Name) -> list[nodes.Node]:
         parsed = self._parsed("\n".join(_markdown(name)), f"docstring of {name.full}")
-        for literal in (node for part in parsed for node in part.findall(nodes.literal)):
-            _link(literal, names.entries(tuple(self.config.public_modules)), name.module)
+        modules = tuple(self.config.public_modules)
+        for literal in [node for part in parsed for node in part.findall(nodes.literal)]:
+            _link(literal, names.entries(modules), name.module)
+        signatures = [node for part in parsed for node in part.findall(addnodes.desc_signature)]
+        for signature in signatures:
+            _link_types(signature, modules)
         place = names.definition(name.module, name.name, name.object)
         if place:
-            signature = next(node for part in parsed for node in part.findall(addnodes.desc_signature))
-            signature += source_pages.link(self.env, place)
+            signatures[0] += source_pages.link(self.env, place)
         return parsed
 
     def _others(self, others: list[names.Name]) -> list[nodes.Node]:
@@ -80,7 +86,7 @@ class Public(SphinxDirective):
         items = nodes.bullet_list(classes=["other-names"])
         domain = self.env.domains["py"]
         for name in others:
-            is_module = names.kind(name.object) == "module"
+            is_module = name.kind == "module"
             entry = _module_entry(name) if is_module else name.entry
             anchor = f"{name.full}"
             paragraph = nodes.paragraph("", "", ids=[] if name.full == entry else [anchor])
@@ -93,17 +99,13 @@ class Public(SphinxDirective):
             elif is_module:
                 paragraph += nodes.Text(f": {_summary(name.object)}")
             if name.full != entry:
-                domain.note_object(name.full, _objtype(name.object), anchor, aliased=True, location=paragraph)
+                domain.note_object(name.full, name.kind, anchor, aliased=True, location=paragraph)
             items += nodes.list_item("", paragraph)
         return [items]
 
 
-def _objtype(value: Any) -> str:
-    return names.kind(value)
-
-
-def _group(value: Any) -> str:
-    return {"Layer": "layer", "Primitive": "primitive", "_Jit": "primitive"}.get(type(value).__name__, names.kind(value))
+def _group(name: names.Name) -> str:
+    return {"Layer": "layer", "Primitive": "primitive", "_Jit": "primitive"}.get(type(name.object).__name__, name.kind)
 
 
 def _summary(value: Any) -> str:
@@ -130,8 +132,7 @@ def _reference(full: str, text: str) -> nodes.Node:
 # -- the text of an entry -----------------------------------------------------------------------------------------
 
 def _markdown(name: names.Name) -> Iterator[str]:
-    value, group = name.object, _group(name.object)
-    shape = names.kind(value)
+    value, group, shape = name.object, _group(name), name.kind
     shown = name.name + (names.signature(value) if shape in ("function", "class") else "")
     yield f"````````{{py:{shape}}} {shown}"
     yield f":module: {name.module}"
@@ -163,6 +164,8 @@ def _text(name: names.Name, group: str) -> str:
         parts = []
     else:
         documented = inspect.getdoc(value)
+        if not names.is_own(value) and hasattr(value, "__qualname__"):
+            return f"The same object as `{value.__module__}.{value.__qualname__}`."
         return docstrings.as_markdown(documented, names.parameters(value)) if documented else ""
     if place:
         comment = names.comment(place)
@@ -182,7 +185,7 @@ def _text(name: names.Name, group: str) -> str:
 
 def _elsewhere(name: names.Name) -> Iterator[str]:
     """The same function in NumPy or SciPy, and the parameters that differ."""
-    match = names.elsewhere(name.module, name.name, name.object)
+    match = names.elsewhere(name.module, name.name) if name.kind == "function" else None
     if not match:
         return
     full, url, theirs = match
@@ -236,7 +239,7 @@ def _link(literal: nodes.literal, entries: dict[str, dict[str, names.Name]], mod
     elif owner.partition(".")[0] in ABBREVIATED and owner not in entries:
         first, _, rest = owner.partition(".")
         owner = ".".join(filter(None, [ABBREVIATED[first], rest])) if ABBREVIATED[first] else None
-    if owner is None or name not in entries.get(owner, ()) or names.kind(entries[owner][name].object) == "module":
+    if owner is None or name not in entries.get(owner, ()) or entries[owner][name].kind == "module":
         return
     literal.replace_self(_reference(entries[owner][name].entry, text))
 
@@ -249,32 +252,37 @@ def link_names(app: Sphinx, document: nodes.document) -> None:
             _link(literal, entries, None)
 
 
-def resolve_type(app: Sphinx, env: Any, node: addnodes.pending_xref, content: nodes.Node) -> nodes.Node | None:
+def _link_types(signature: addnodes.desc_signature, modules: tuple[str, ...]) -> None:
     """Types in signatures: those of these packages are links, wherever they are defined; others are text."""
-    if node.get("refdomain") != "py" or node.get("reftype") not in ("class", "obj", "exc", "data", "func"):
-        return None
-    if node.get("refwarn") and node.get("refexplicit"):
-        return None
-    name = node["reftarget"].rpartition(".")[2]
-    for full in _types(app).get(name, ()):
-        domain = env.domains["py"]
-        return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", full, node, content) or content
-    return content
+    for reference in list(signature.findall(addnodes.pending_xref)):
+        entry = _types(modules).get(reference["reftarget"].rpartition(".")[2])
+        if entry is None:
+            reference.replace_self(reference.children)
+        else:
+            reference.attributes.update(reftype="obj", reftarget=entry, refexplicit=True)
 
 
-def _types(app: Sphinx) -> dict[str, list[str]]:
-    result: dict[str, list[str]] = {}
-    for members in names.entries(tuple(app.config.public_modules)).values():
+@functools.cache
+def _types(modules: tuple[str, ...]) -> dict[str, str]:
+    """Name of a class or constant -> its entry, the first of several."""
+    result: dict[str, str] = {}
+    for members in names.entries(modules).values():
         for name in members.values():
-            if names.kind(name.object) in ("class", "data", "exception"):
-                result.setdefault(name.name, []).append(name.entry)
+            if name.kind in ("class", "data", "exception"):
+                result.setdefault(name.name, name.entry)
     return result
 
 
+def _prepare(app: Sphinx, config: Config) -> None:
+    """Loads all modules before processes are forked."""
+    _types(tuple(config.public_modules))
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_config_value("public_modules", [], "env")
+    app.add_config_value("public_modules", (), "env", tuple)
     app.add_directive("public", Public)
     app.connect("doctree-read", link_names)
-    app.connect("missing-reference", resolve_type)
+    app.connect("config-inited", _prepare)
+    app.add_lexer("mermaid", TextLexer)
     source_pages.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

@@ -16,7 +16,8 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from _extensions.docstrings import escaped
+import recipes
+from _extensions.docstrings import as_markdown, escaped
 from recipes.__main__ import COMMANDS
 from recipes.settings import listing
 
@@ -43,6 +44,17 @@ class Commands(_FromMarkdown):
             yield f"```{{rubric}} recipes.{name}\n```"
             yield f"{escaped(meaning)}.\n"
             yield f"```text\n{_help(name)}\n```"
+
+
+class Modules(_FromMarkdown):
+    """The public modules that are not commands."""
+
+    def text(self) -> Iterator[str]:
+        for name in sorted(set(recipes.__all__) - set(COMMANDS)):
+            module = importlib.import_module(f"recipes.{name}")
+            yield f"```{{py:module}} recipes.{name}\n```"
+            yield f"```{{rubric}} recipes.{name}\n```"
+            yield f"{as_markdown(module.__doc__ or '')}\n"
 
 
 class Keys(_FromMarkdown):
@@ -82,5 +94,6 @@ def _help(command: str) -> str:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("recipe-commands", Commands)
+    app.add_directive("recipe-modules", Modules)
     app.add_directive("recipe-keys", Keys)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
