@@ -131,6 +131,8 @@ def _value(value: Any) -> str:
     if callable(value) and hasattr(value, "__name__"):
         return value.__name__
     text = _QUALIFIED.sub("", repr(value))
+    if text == "<factory>":                                  # of a dataclass
+        return "..."
     if len(text) <= LONGEST_VALUE and "<" not in text and " at 0x" not in text:
         return text
     return f"{type(value).__name__}(...)"

@@ -6,6 +6,7 @@ entry is a page of the site, see `source_pages`.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import importlib
 import inspect
@@ -23,14 +24,16 @@ from sphinx.util.docutils import SphinxDirective
 
 from _extensions import docstrings, names, source_pages
 
-HEADINGS = {"module": "Modules", "class": "Classes", "exception": "Errors", "function": "Functions",
-            "layer": "Layers", "data": "Types and constants", "primitive": "Primitives"}
+HEADINGS = {"function": "Functions", "layer": "Layers", "class": "Classes", "exception": "Errors",
+            "data": "Types and constants", "primitive": "Primitives", "module": "Modules"}
+# Groups with more names begin with a list of them.
+SHORT = 12
 _IDENTIFIER = re.compile(r"[A-Za-z_][\w.]*")
-# How pages and docstrings abbreviate modules.
-ABBREVIATED = {"jnp": "xjax.numpy", "np": None, "lax": "xjax.lax", "random": "xjax.random", "nn": "xjax.nn",
-               "errors": "xjax.errors", "tree_util": "xjax.tree_util", "numpy": "xjax.numpy", "jax": "xjax",
-               "scipy": "xjax.scipy", "sharding": "xjax.sharding", "debug": "xjax.debug", "graph": "xnn.graph",
-               "models": "xnn.models", "losses": "xnn.losses", "metrics": "xnn.metrics", "kernels": "xnn.kernels"}
+# How pages and docstrings abbreviate modules: the first part of a name -> a module.
+ABBREVIATED = {"jnp": "xjax.numpy", "lax": "xjax.lax", "random": "xjax.random", "nn": "xjax.nn",
+               "errors": "xjax.errors", "tree_util": "xjax.tree_util", "sharding": "xjax.sharding",
+               "debug": "xjax.debug", "graph": "xnn.graph", "models": "xnn.models", "losses": "xnn.losses",
+               "metrics": "xnn.metrics", "kernels": "xnn.kernels"}
 
 
 class Public(SphinxDirective):
@@ -55,7 +58,10 @@ class Public(SphinxDirective):
                 result.append(nodes.rubric(heading, heading))
             entries = [name for name in members if name.entry == name.full and group != "module"]
             others = [name for name in members if name not in entries]
-            if len(entries) > 12:
+            if group == "primitive":
+                result.append(self._primitives(entries))
+                entries = []
+            if len(entries) > SHORT:
                 result.append(_index(entries))
             for name in entries:
                 result += self._entry(name)
@@ -80,6 +86,15 @@ class Public(SphinxDirective):
         if place:
             signatures[0] += source_pages.link(self.env, place)
         return parsed
+
+    def _primitives(self, primitives: list[names.Name]) -> nodes.Node:
+        """The names of primitives in columns, with an anchor each: their operations have the documentation."""
+        items = nodes.bullet_list(classes=["names"])
+        for name in primitives:
+            paragraph = nodes.paragraph("", "", nodes.literal(name.name, name.name), ids=[name.full])
+            self.env.domains["py"].note_object(name.full, "data", name.full, location=paragraph)
+            items += nodes.list_item("", paragraph)
+        return items
 
     def _others(self, others: list[names.Name]) -> list[nodes.Node]:
         """A list of names whose entries are elsewhere, each with its own anchor."""
@@ -133,7 +148,8 @@ def _reference(full: str, text: str) -> nodes.Node:
 
 def _markdown(name: names.Name) -> Iterator[str]:
     value, group, shape = name.object, _group(name), name.kind
-    shown = name.name + (names.signature(value) if shape in ("function", "class") else "")
+    signature = names.signature(value) if shape in ("function", "class") else ""
+    shown = name.name + ("" if shape == "class" and signature == "(*args: object, **kwargs: object)" else signature)
     yield f"````````{{py:{shape}}} {shown}"
     yield f":module: {name.module}"
     if shape == "data":
@@ -153,10 +169,6 @@ def _value_options(name: names.Name) -> Iterator[str]:
 
 def _text(name: names.Name, group: str) -> str:
     value = name.object
-    if group == "primitive":
-        operation = name.name.removesuffix("_p")
-        has = hasattr(importlib.import_module(name.module), operation)
-        return f"The primitive of `{operation}`." if has else f"The primitive `{operation}`."
     place = names.definition(name.module, name.name, value)
     if group == "layer":
         parts = ["A layer without arguments: use it without a call."]
@@ -228,18 +240,16 @@ def _without_self(signature: str, shape: str) -> str:
 
 # -- links --------------------------------------------------------------------------------------------------------
 
-def _link(literal: nodes.literal, entries: dict[str, dict[str, names.Name]], module: str | None) -> None:
+def _link(literal: nodes.literal, entries: dict[str, dict[str, names.Name]], module: str) -> None:
     """Makes code that is a public name a link to its entry."""
     text = literal.astext()
     if not _IDENTIFIER.fullmatch(text) or isinstance(literal.parent, addnodes.pending_xref | nodes.reference):
         return
     owner, _, name = text.rpartition(".")
-    if not owner:
-        owner = module if module else None
-    elif owner.partition(".")[0] in ABBREVIATED and owner not in entries:
-        first, _, rest = owner.partition(".")
-        owner = ".".join(filter(None, [ABBREVIATED[first], rest])) if ABBREVIATED[first] else None
-    if owner is None or name not in entries.get(owner, ()) or entries[owner][name].kind == "module":
+    first, dot, rest = owner.partition(".")
+    if owner not in entries:
+        owner = ABBREVIATED.get(first, "") + dot + rest if owner else module
+    if name not in entries.get(owner, ()) or entries[owner][name].kind == "module":
         return
     literal.replace_self(_reference(entries[owner][name].entry, text))
 
@@ -249,7 +259,7 @@ def link_names(app: Sphinx, document: nodes.document) -> None:
     entries = names.entries(tuple(app.config.public_modules))
     for literal in list(document.findall(nodes.literal)):
         if not isinstance(literal.parent, nodes.title) and "code" not in literal.get("classes", []):
-            _link(literal, entries, None)
+            _link(literal, entries, "")
 
 
 def _link_types(signature: addnodes.desc_signature, modules: tuple[str, ...]) -> None:
@@ -268,7 +278,7 @@ def _types(modules: tuple[str, ...]) -> dict[str, str]:
     result: dict[str, str] = {}
     for members in names.entries(modules).values():
         for name in members.values():
-            if name.kind in ("class", "data", "exception"):
+            if name.kind in ("class", "data", "exception") and not hasattr(builtins, name.name):
                 result.setdefault(name.name, name.entry)
     return result
 

@@ -1,0 +1,188 @@
+"""The documentation site: it asks no other host for anything, has an entry for every public name, and its search finds
+pages.
+
+The site is built into build/site, unless it is there and newer than all that it is made of. `search` looks words up as
+the site's own search does, in the built index.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tests.reference import all_names, named
+from tests.test_namespaces import MODULES
+from xjax.core.left_out import MODULES_LEFT_OUT
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = ROOT / "build" / "site"
+BUILD = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-n", "-j", "2", "docs", "build/site"]
+MADE_OF = ("docs/**/*.md", "docs/**/*.py", "docs/_static/*", "xjax/**/*.py", "xnn/**/*.py", "recipes/**/*.py", "*.md")
+
+pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, ("sphinx", "myst_parser", "furo"))),
+                                reason="the documentation needs the extra `docs`")
+
+
+@functools.cache
+def built():
+    """The folder of the site.  It is built with all warnings as errors: dead links, missing images, unknown names."""
+    index = SITE / "searchindex.js"
+    newest = max(path.stat().st_mtime for pattern in MADE_OF for path in ROOT.glob(pattern))
+    if not index.exists() or index.stat().st_mtime < newest:
+        done = subprocess.run(BUILD, cwd=ROOT, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, done.stderr
+    return SITE
+
+
+# -- other hosts --------------------------------------------------------------------------------------------------
+
+class Requests(HTMLParser):
+    """The addresses that a browser asks for when it shows a page: all but those of ordinary links."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.addresses, self.links = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name in ("href", "src", "srcset", "data", "action", "poster") and value:
+                (self.links if (tag, name) == ("a", "href") else self.addresses).append(value)
+
+
+def elsewhere(address):
+    return re.match(r"(?:[a-z][a-z0-9+.-]*:)?//", address.strip(), re.IGNORECASE)
+
+
+def test_no_page_asks_another_host():
+    asked = {}
+    for path in built().rglob("*.html"):
+        asked[path.name] = [each for each in Requests(path.read_text()).addresses if elsewhere(each)]
+    for path in built().rglob("*.css"):
+        text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
+        urls = re.findall(r"""url\(\s*['"]?([^'")]*)|@import\s+['"]([^'"]*)""", text)
+        asked[path.name] = [each for pair in urls for each in pair if elsewhere(each)]
+    assert len(asked) > 100 and not {name: urls for name, urls in asked.items() if urls}
+
+
+def test_a_request_to_another_host_is_seen():
+    page = '<a href="https://a.org">x</a><script src="//b.org/x.js"></script><img src="x.png"><link href="https://c">'
+    assert [each for each in Requests(page).addresses if elsewhere(each)] == ["//b.org/x.js", "https://c"]
+
+
+def test_links_within_the_site_have_targets():
+    """Also those that are no references of Sphinx: to pages of sources, and to their lines."""
+    pages = {path: path.read_text() for path in built().rglob("*.html")}
+    anchors = {path: set(re.findall(r'\b(?:id|name)="([^"]*)"', page)) for path, page in pages.items()}
+    dead = set()
+    for path, page in pages.items():
+        for link in Requests(page).links:
+            if elsewhere(link) or link.startswith("mailto:"):
+                continue
+            file, _, anchor = link.partition("#")
+            target = (path.parent / file).resolve() if file else path
+            if target not in pages and not target.exists() or anchor and anchor not in anchors.get(target, {anchor}):
+                dead.add((str(path.relative_to(SITE)), link))
+    assert not dead
+
+
+# -- the reference ------------------------------------------------------------------------------------------------
+
+@functools.cache
+def inventory():
+    """Name -> (kind, address) of every entry of the reference."""
+    from sphinx.util.inventory import InventoryFile
+    with (built() / "objects.inv").open("rb") as file:
+        items = InventoryFile.load(file, "", lambda base, address: address)
+    return {name: (kind, item.uri) for kind, entries in items.data.items() if kind.startswith("py:")
+            for name, item in entries.items()}
+
+
+def documented():
+    """The modules of the reference."""
+    spec = importlib.util.spec_from_file_location("modules", ROOT / "docs" / "_extensions" / "modules.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.MODULES
+
+
+def test_every_public_module_is_documented():
+    wanted = {*MODULES, *(named("xjax", module) for module in all_names())} - set(MODULES_LEFT_OUT)
+    wanted = {name for name in wanted if hasattr(importlib.import_module(name), "__all__")}
+    assert wanted <= set(documented())
+    listed = re.findall(r"^```\{public\} (\S+)$", "\n".join(
+        path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md")), re.MULTILINE)
+    assert sorted(listed) == sorted(documented())
+
+
+@pytest.mark.parametrize("module", documented())
+def test_every_public_name_has_an_entry(module):
+    namespace, entries = importlib.import_module(module), inventory()
+    full = {name: f"{module}.{name}" for name in namespace.__all__}
+    modules = {name for name in full if type(getattr(namespace, name)).__name__ == "module"}
+    assert module in entries
+    assert not [name for name in full if (getattr(namespace, name).__name__ if name in modules else full[name])
+                not in entries]
+
+
+def test_examples_are_in_the_entries():
+    page = (built() / "reference" / "xjax.html").read_text()
+    entry = page[page.index('id="xjax.grad"'):][:6000]
+    text = re.sub(r"<[^>]*>", "", entry)
+    assert "A function that returns the gradient of the scalar function" in text and "12.0" in text
+    assert "source/xjax/transforms/autodiff.html#L-" in entry
+
+
+# -- search -------------------------------------------------------------------------------------------------------
+
+@functools.cache
+def search_index():
+    text = (built() / "searchindex.js").read_text()
+    return json.loads(text[text.index("(") + 1:text.rindex(")")])
+
+
+def search(query):
+    """Pages for the words of a query, the best first, as searchtools.js scores titles, sections and words.
+
+    All words must occur in a page. A title that is like the query counts most, then names of objects.
+    """
+    from sphinx.search.en import SearchEnglish
+    language, index = SearchEnglish({}), search_index()
+    words = [word for word in re.findall(r"\w+", query.lower())
+             if word not in language.stopwords and not word.isdigit()]
+    scores = {}
+    for title, places in index["alltitles"].items():
+        if query.lower().strip() in title.lower() and len(query) >= len(title) / 2:
+            for page, anchor in places:
+                scores[page] = max(scores.get(page, 0), round((15 if anchor is None else 7) * len(query) / len(title)))
+    by_word = []
+    for word in words:
+        stem, of_word = language.stem(word), {}
+        for table, exact, partial in (("terms", 5, 2), ("titleterms", 15, 7)):
+            for term, pages in index[table].items():
+                score = exact if term == stem else partial if len(word) > 2 and word in term else 0
+                for page in pages if isinstance(pages, list) else [pages]:
+                    if score:
+                        of_word[page] = max(of_word.get(page, 0), score)
+        by_word.append(of_word)
+    for page in set.intersection(*map(set, by_word)) if by_word else ():
+        scores[page] = scores.get(page, 0) + max(of_word[page] for of_word in by_word)
+    best = sorted(scores, key=lambda page: (-scores[page], index["docnames"][page]))
+    return [index["docnames"][page] for page in best]
+
+
+@pytest.mark.parametrize("query, page", [
+    ("gradient clipping", "training"), ("NaN", "checked_mode"), ("cosine schedule", "training"),
+    ("isolated nodes", "graphs"),
+])
+def test_search(query, page):
+    assert page in search(query)[:10]
