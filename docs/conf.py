@@ -11,7 +11,6 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from _extensions.modules import MODULES  # noqa: E402
-
 from xjax import __version__  # noqa: E402
 
 project = "xjax"

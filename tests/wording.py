@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-CODE = ("xjax", "xnn", "recipes", "benchmarks", "tests")
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md")
+CODE = ("xjax", "xnn", "recipes", "benchmarks", "tests", "docs")
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md")
 # Generated, or made from texts of other projects.
 LEFT_OUT = ("tests/wording.py", "tests/test_wording.py")
 

@@ -19,6 +19,7 @@ _ANY = "|".join(SECTIONS)
 _SECTION = re.compile(rf"({_ANY}):(?:\s+(.*))?$")
 _INLINE_SECTION = re.compile(rf"(?<=\S)  +(?=(?:{_ANY}): )")
 _ITEM = re.compile(r"(\*{0,2}[\w.]+(?:(?:, | and | or )\*{0,2}[\w.]+)*): +(.*)")
+_MARKER = re.compile(r"\s*(?:[-*]|\d+\.) ")
 _CODE = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 _SPECIAL = re.compile(r"[\\*_<\[\]{}#~|]")
 _PAGE = re.compile(r"\bdocs/((?:\w|\\_)+)\.md\b")
@@ -96,9 +97,9 @@ def _end_of_section(lines: list[str], at: int) -> int:
 
 
 def _paragraph(lines: list[str]) -> str:
-    if any(re.match(r"\s*(?:[-*]|\d+\.) ", line) for line in lines):
-        return "\n".join(re.match(r"\s*(?:[-*] |\d+\. )?", line)[0] + escaped(re.sub(r"^\s*(?:[-*] |\d+\. )?", "", line))
-                         for line in lines)
+    if any(_MARKER.match(line) for line in lines):
+        starts = [(match[0] if (match := _MARKER.match(line)) else "") for line in lines]
+        return "\n".join(start + escaped(line[len(start):]) for start, line in zip(starts, lines, strict=True))
     text = escaped("\n".join(lines))
     return text[:-1] if text.endswith("::") else text
 
@@ -153,9 +154,8 @@ def _inline_items(text: str, parameters: frozenset[str]) -> tuple[list[tuple[str
     """The same of ``x: an array; axis: an int or None``: an item begins with names of parameters."""
     if not parameters:
         return [], text
-    name = "|".join(sorted(map(re.escape, parameters), key=len, reverse=True))
-    starts = list(re.finditer(rf"(?:^|(?<=; )|(?<=\. )|(?<=, ))(\*{{0,2}}(?:{name})(?:(?:, | and )\*{{0,2}}(?:{name}))*): ",
-                              text))
+    name = rf"\*{{0,2}}(?:{'|'.join(sorted(map(re.escape, parameters), key=len, reverse=True))})"
+    starts = list(re.finditer(rf"(?:^|(?<=; )|(?<=\. )|(?<=, ))({name}(?:(?:, | and ){name})*): ", text))
     if not starts or starts[0].start():
         return [], text
     ends = [start.start() for start in starts[1:]] + [len(text)]

@@ -171,7 +171,7 @@ def _text(name: names.Name, group: str) -> str:
     value = name.object
     place = names.definition(name.module, name.name, value)
     if group == "layer":
-        parts = ["A layer without arguments: use it without a call."]
+        parts = [_layer(name, place)]
     elif group == "data" and type(value).__name__ != "_ScalarType":
         parts = []
     else:
@@ -183,8 +183,8 @@ def _text(name: names.Name, group: str) -> str:
         comment = names.comment(place)
         if comment:
             parts.insert(0, f"{docstrings.escaped(comment[0].upper() + comment[1:]).rstrip('.')}.")
-        text = names.statement(place)
-        if "\n" not in text.strip() or group == "layer":
+        text = names.statement(place).partition("  # ")[0]
+        if "\n" not in text.strip() and not (group == "layer" and comment):
             parts.append(f"```python\n{text}\n```")
     own = inspect.getdoc(value)
     if not parts and own and own != inspect.getdoc(type(value)):
@@ -193,6 +193,13 @@ def _text(name: names.Name, group: str) -> str:
             type(value).__module__.split(".")[0] in names.PACKAGES and inspect.getdoc(type(value)):
         parts.append(docstrings.as_markdown(inspect.getdoc(type(value))))
     return "\n\n".join(parts)
+
+
+def _layer(name: names.Name, place: names.Place | None) -> str:
+    """The function and the use of a layer without arguments."""
+    function = re.search(r"elementwise\((\w+\.\w+)", names.statement(place)) if place else None
+    meaning = f"`{function[1]}` of each element, as a layer" if function else "A layer"
+    return f"{meaning} without arguments: it is used without a call, as in `serial(Dense(8), {name.name})`."
 
 
 def _elsewhere(name: names.Name) -> Iterator[str]:
@@ -206,7 +213,7 @@ def _elsewhere(name: names.Name) -> Iterator[str]:
     if want and have:
         lost, more = sorted(want - have), sorted(p for p in have - want if not p.startswith("_"))
         for what, differing in (("without", lost), ("also with", more)):
-            if differing and not len(differing) == len(want):
+            if differing and len(differing) != len(want):
                 text += f", {what} {', '.join(f'`{p}`' for p in differing)}"
     yield from ("", f":Compare: {text}")
 

@@ -35,7 +35,8 @@ _PAGE = Template("""\
 </head>
 <body>
 <script>document.body.dataset.theme = localStorage.getItem("theme") || "auto"</script>
-<p><a href="${top}index.html">$project</a> / <a href="${top}reference/index.html">Reference</a> / <code>$title</code></p>
+<p><a href="${top}index.html">$project</a> / <a href="${top}reference/index.html">Reference</a> /
+<code>$title</code></p>
 $code
 </body>
 </html>
