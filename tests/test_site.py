@@ -113,12 +113,17 @@ def inventory():
     return {name for name, kind in (line.split()[:2] for line in lines) if kind.startswith("py:")}
 
 
-def documented():
-    """The modules of the reference."""
-    spec = importlib.util.spec_from_file_location("modules", ROOT / "docs" / "_extensions" / "modules.py")
+def extension(name):
+    """A module of docs/_extensions."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "_extensions" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.MODULES
+    return module
+
+
+def documented():
+    """The modules of the reference."""
+    return extension("modules").MODULES
 
 
 def test_every_public_module_is_documented():
@@ -146,6 +151,47 @@ def test_examples_are_in_the_entries():
     text = re.sub(r"<[^>]*>", "", entry)
     assert "A function that returns the gradient of the scalar function" in text and "12.0" in text
     assert "source/xjax/transforms/autodiff.html#L-" in entry
+
+
+DOCSTRING = """Sum of a*b_ over `axis`.  Shape: [n, 2] -> [n].
+
+    Works as in::
+
+        f(1)
+
+    Args: x, y: arrays; axis: an int, see docs/options.md.
+    Raises:
+      ValueError: if `x` is empty,
+        or too long.
+
+    >>> f(1)
+    2
+    """
+MARKDOWN = r"""Sum of a\*b\_ over `axis`.
+
+:Shape:
+    \[n, 2\] -> \[n\].
+
+Works as in:
+
+```python
+f(1)
+```
+
+:Arguments:
+    - `x`, `y`: arrays
+    - `axis`: an int, see [docs/options.md](/options.md).
+:Raises:
+    - `ValueError`: if `x` is empty, or too long.
+
+```pycon
+>>> f(1)
+2
+```"""
+
+
+def test_a_docstring_as_markdown():
+    assert extension("docstrings").as_markdown(DOCSTRING, ("x", "y", "axis")) == MARKDOWN
 
 
 # -- search -------------------------------------------------------------------------------------------------------

@@ -39,13 +39,6 @@ def escaped(text: str) -> str:
     return "".join(parts)
 
 
-def first_sentence(text: str) -> str:
-    """The first sentence of a docstring, as Markdown."""
-    paragraph = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
-    paragraph = re.split(rf"\s(?={_ANY}):", paragraph)[0]
-    return escaped(re.split(r"(?<=[.:])\s+(?=[A-Z`])", paragraph)[0].rstrip(": "))
-
-
 def _blocks(lines: list[str], parameters: frozenset[str]) -> Iterator[str]:
     lines = list(_with_sections_apart(lines))
     fields: list[str] = []

@@ -84,6 +84,7 @@ class Public(SphinxDirective):
             _link_types(signature, modules)
         place = names.definition(name.module, name.name, name.object)
         if place:
+            self.env.note_dependency(str(names.source(place.module)[0]))
             signatures[0] += source_pages.link(self.env, place)
         return parsed
 
@@ -102,19 +103,16 @@ class Public(SphinxDirective):
         domain = self.env.domains["py"]
         for name in others:
             is_module = name.kind == "module"
-            entry = _module_entry(name) if is_module else name.entry
-            anchor = f"{name.full}"
-            paragraph = nodes.paragraph("", "", ids=[] if name.full == entry else [anchor])
-            target = _reference(entry or name.full, name.name if is_module else name.full) if entry else \
-                nodes.literal(name.name, name.name)
-            paragraph += target
+            entry = name.object.__name__ if is_module else name.entry
+            paragraph = nodes.paragraph("", "", ids=[] if name.full == entry else [name.full])
+            paragraph += _reference(entry, name.name if is_module else name.full)
             if not is_module and name.entry.rpartition(".")[2] != name.name:
                 paragraph += nodes.Text(": another name of ")
                 paragraph += _reference(entry, entry)
             elif is_module:
                 paragraph += nodes.Text(f": {_summary(name.object)}")
             if name.full != entry:
-                domain.note_object(name.full, name.kind, anchor, aliased=True, location=paragraph)
+                domain.note_object(name.full, name.kind, name.full, aliased=True, location=paragraph)
             items += nodes.list_item("", paragraph)
         return [items]
 
@@ -125,10 +123,6 @@ def _group(name: names.Name) -> str:
 
 def _summary(value: Any) -> str:
     return (inspect.getdoc(value) or "").partition("\n\n")[0].replace("\n", " ").replace("`", "").rstrip(":")
-
-
-def _module_entry(name: names.Name) -> str | None:
-    return name.object.__name__
 
 
 def _index(entries: list[names.Name]) -> nodes.Node:
@@ -169,29 +163,22 @@ def _value_options(name: names.Name) -> Iterator[str]:
 
 def _text(name: names.Name, group: str) -> str:
     value = name.object
-    place = names.definition(name.module, name.name, value)
-    if group == "layer":
-        parts = [_layer(name, place)]
-    elif group == "data" and type(value).__name__ != "_ScalarType":
-        parts = []
-    else:
-        documented = inspect.getdoc(value)
+    documented = inspect.getdoc(value) or ""
+    if group not in ("layer", "data") or type(value).__name__ == "_ScalarType":
         if not names.is_own(value) and hasattr(value, "__qualname__"):
             return f"The same object as `{value.__module__}.{value.__qualname__}`."
-        return docstrings.as_markdown(documented, names.parameters(value)) if documented else ""
-    if place:
-        comment = names.comment(place)
-        if comment:
-            parts.insert(0, f"{docstrings.escaped(comment[0].upper() + comment[1:]).rstrip('.')}.")
-        text = names.statement(place).partition("  # ")[0]
-        if "\n" not in text.strip() and not (group == "layer" and comment):
-            parts.append(f"```python\n{text}\n```")
-    own = inspect.getdoc(value)
-    if not parts and own and own != inspect.getdoc(type(value)):
-        parts.append(docstrings.as_markdown(own))
-    elif group == "data" and not isinstance(value, bool | int | float | str | None) and \
-            type(value).__module__.split(".")[0] in names.PACKAGES and inspect.getdoc(type(value)):
-        parts.append(docstrings.as_markdown(inspect.getdoc(type(value))))
+        return docstrings.as_markdown(documented, names.parameters(value))
+    place = names.definition(name.module, name.name, value)
+    comment = names.comment(place) if place else ""
+    parts = [_layer(name, place)] if group == "layer" else []
+    if comment:
+        parts.append(f"{docstrings.escaped(comment[0].upper() + comment[1:]).rstrip('.')}.")
+    # A float is in the signature already.
+    if place and not (group == "layer" and comment or isinstance(value, float)):
+        statement = names.statement(place).partition("  # ")[0]
+        parts += [] if "\n" in statement.strip() else [f"```python\n{statement}\n```"]
+    if group == "data" and type(value).__module__.split(".")[0] in names.PACKAGES:
+        parts.append(docstrings.as_markdown(documented))
     return "\n\n".join(parts)
 
 
