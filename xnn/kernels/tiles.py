@@ -145,38 +145,35 @@ class _Program:
         inputs = dict(zip(self.names, a[1:], strict=True))
         return list(self.model.kernel(a[0], get=self.kinds, **self.options, **inputs))
 
-    def fit(self, rows: Sequence[_Rows], same: bool, most: int, budget: float) -> None:
-        """Choose the number of rows with which a tile fits, estimated from a small tile and then checked.
+    def fit(self, rows: Sequence[_Rows], most: int, budget: float) -> None:
+        """Choose the number of rows with which a tile fits, estimated from smaller tiles and then checked.
 
-        Args: rows: the types of a row of x1 and of x2; same: whether tiles of equal blocks are needed; most: rows.
+        Args: rows: the types of a row of x1 and of x2; most: the number of rows at most.
         """
         aim = min(budget, _FASTEST)
-        size = min(most, 2)
-        needed = self._memory(rows, same, size)
-        while needed < aim and size < most:                             # a part of it grows less than the square
-            larger = min(most, int(size * math.sqrt(aim / max(needed, 1))))
+        size, slope = min(most, 16), 0.0                                # bytes are about a constant + slope * size**2
+        needed = self._memory(rows, size)
+        while needed < aim / 4 and size < most:
+            slope = slope if slope > 0 else needed / size**2
+            larger = min(most, 8 * size if slope == 0 else int(math.sqrt(size**2 + (aim - needed) / slope)))
             if larger < 1.2 * size:
                 break
-            size, needed = larger, self._memory(rows, same, larger)
+            before, needed = needed, self._memory(rows, larger)
+            slope, size = (needed - before) / (larger**2 - size**2), larger
         while needed > aim and size > 1:
             size = max(1, min(size - 1, int(size * math.sqrt(aim / needed))))
-            needed = self._memory(rows, same, size)
+            needed = self._memory(rows, size)
         if needed > budget:
             raise bad("tiled_kernel", "one row of each input needs more memory than the budget",
                       {"bytes of a tile": f"{needed:.3g}", "memory_budget": f"{budget:.3g}"},
                       "raise memory_budget, or make the inputs smaller.", ValueError)
         self.size = -(-most // -(-most // size))                       # blocks of nearly equal sizes
 
-    def _memory(self, rows: Sequence[_Rows], same: bool, size: int) -> float:
-        blocks = [_block_type(of_side, size) for of_side in rows]
-        programs: list[tuple[Any, Any]] = [(self.of_pair, blocks)] + [(self.of_equal, blocks[:1])] * same
-        needed = 0.0
-        for program, types in programs:
-            stats: Any = xjax.jit(program).lower(*types).compile().memory_analysis()
-            # One step runs while the results of the step before are stored.
-            needed = max(needed, stats.temp_size_in_bytes + 2 * stats.output_size_in_bytes
-                         + stats.argument_size_in_bytes)
-        return needed
+    def _memory(self, rows: Sequence[_Rows], size: int) -> float:
+        types = [_block_type(of_side, size) for of_side in rows]
+        stats: Any = xjax.jit(self.of_pair).lower(*types).compile().memory_analysis()
+        # One step runs while the results of the step before are stored. A tile of equal blocks needs less.
+        return stats.temp_size_in_bytes + 2 * stats.output_size_in_bytes + stats.argument_size_in_bytes
 
     def _on_devices(self, fun: Callable[..., list[Array]]) -> Callable[..., Any]:
         return xjax.jit(fun) if len(self.devices) == 1 else xjax.pmap(fun, devices=self.devices)
@@ -203,7 +200,7 @@ class _Tiles:
         known, key = model._kernels, (kinds, *options.values(), one.names, *self.rows, same, most, budget, *devices)
         if key not in known:
             program = _Program(model, kinds, options, one.names, devices)
-            program.fit(self.rows, same, most, budget)
+            program.fit(self.rows, most, budget)
             known[key] = program
         self.program: _Program = known[key]
         self.size = self.program.size
