@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 CODE = ("xjax", "xnn", "recipes", "benchmarks", "tests")
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/guides/*.md")
 # Generated, or made from texts of other projects.
 LEFT_OUT = ("tests/wording.py", "tests/test_wording.py")
 

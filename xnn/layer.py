@@ -401,9 +401,13 @@ def recorded(*but: str) -> Callable[[Callable[_P, _L]], Callable[_P, _L]]:
     def decorate(constructor: Callable[_P, _L]) -> Callable[_P, _L]:
         @functools.wraps(constructor)
         def construct(*args: _P.args, **kwargs: _P.kwargs) -> _L:
-            layer, signature = constructor(*args, **kwargs), _signature(constructor)
-            settings = {}
-            for name, value in signature.bind(*args, **kwargs).arguments.items():
+            signature = _signature(constructor)
+            try:
+                arguments = signature.bind(*args, **kwargs).arguments
+            except TypeError as err:
+                raise _wrong_arguments(constructor.__name__, str(err), signature, kwargs) from None
+            layer, settings = constructor(*args, **kwargs), {}
+            for name, value in arguments.items():
                 kind, default = signature.parameters[name].kind, signature.parameters[name].default
                 value = layer.settings.get(name, value)
                 if (name in but and name not in layer.settings) or value is default or value == default:
@@ -417,6 +421,18 @@ def recorded(*but: str) -> Callable[[Callable[_P, _L]], Callable[_P, _L]]:
 
 
 _signature = functools.cache(inspect.signature)
+
+
+def _wrong_arguments(name: str, what: str, signature: inspect.Signature, named: Mapping[str, object]) -> Exception:
+    """The error of a constructor whose signature does not fit its arguments; `what` is Python's message."""
+    unknown = [given for given in named if given not in signature.parameters]
+    hints = (did_you_mean(given, signature.parameters) for given in unknown)
+    return bad(name, what, {"signature": f"{name}({', '.join(map(_without_type, signature.parameters.values()))})"},
+               fix=next(filter(None, hints), None) or "pass the arguments of the signature.")
+
+
+def _without_type(parameter: inspect.Parameter) -> str:
+    return str(parameter.replace(annotation=inspect.Parameter.empty))
 
 
 def _with_settings(layer: _L, settings: Mapping[str, Any]) -> _L:
@@ -454,15 +470,12 @@ def as_layer(value: object, caller: str) -> Layer:
         return value
     if isinstance(value, tuple) and len(value) == 2 and all(callable(fun) for fun in value):
         return Layer(*value, name=getattr(value[1], "__name__", "pair"), inputs=())
-    called = callable(value) and hasattr(value, "__name__")
-    raise bad(
-        caller,
-        "a child is not a layer",
-        {"given": getattr(value, "__qualname__", None) or repr(value)},
-        fix=f"call it: {value.__name__}(...)."
-        if called
-        else "pass xnn layers or pairs (init_fun, apply_fun), each as its own argument.",
-    )
+    fix = "pass xnn layers or pairs (init_fun, apply_fun), each as its own argument."
+    if callable(value) and hasattr(value, "__name__"):
+        fix = f"call it: {value.__name__}(...)."
+        if value.__name__[:1].islower() and (getattr(value, "__module__", None) or "").startswith("xjax."):
+            fix = f"make a layer of the function: xnn.elementwise({value.__name__})."
+    raise bad(caller, "a child is not a layer", {"given": getattr(value, "__qualname__", None) or repr(value)}, fix=fix)
 
 
 def out_shape(layer: Layer, in_shape: PyTree, **shapes: PyTree) -> PyTree:
