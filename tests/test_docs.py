@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import traceback
+import types
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -66,14 +67,16 @@ def _names(code):
 
 
 PAGES = ("layers.md", "graphs.md", "gpu.md", "recompiles.md", "extending.md", "checked_mode.md", "mutable_arrays.md",
-         "export.md", "kernels.md")
+         "export.md", "kernels.md", *(f"guides/{name}.md" for name in (
+             "checkpoints_and_reproducibility", "control_flow", "custom_derivatives", "debugging", "numerical_precision",
+             "performance", "random_numbers", "state_and_sharing", "troubleshooting")))
 BLOCKS = {page: _blocks(page) for page in PAGES}
 IN_A_PROCESS = {"extending.md"}
 ALL = [block for blocks in BLOCKS.values() for block in blocks]
 
 
-def run(block, namespace):
-    """The output of the block."""
+def run(block, module):
+    """The output of the block, whose names are those of the module."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         show = warnings.showwarning
@@ -81,10 +84,11 @@ def run(block, namespace):
             print(f"{kind.__name__}: {text}") if kind is RetraceWarning else show(text, kind, *place))
         warnings.simplefilter("default", RetraceWarning)
         try:
-            exec(compile("\n" * block.line + block.code, str(DOCS / block.page), "exec"), namespace)
+            exec(compile("\n" * block.line + block.code, str(DOCS / block.page), "exec"), vars(module))
         except Exception as err:
             print("".join(traceback.format_exception_only(err)))
-    return "\n".join(line.rstrip() for line in printed.getvalue().strip().splitlines())
+    text = printed.getvalue().replace(f"{(DOCS / block.page).parent}/", "")
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
 def in_a_process(page):
@@ -100,8 +104,9 @@ def printed(page):
     """Line of a block -> its output, for all blocks of a page in order that need no missing library."""
     if page in IN_A_PROCESS and __name__ != "__main__":
         return in_a_process(page)
-    namespace = {"__name__": page.replace(".", "_")}
-    return {block.line: run(block, namespace) for block in BLOCKS[page]
+    # In sys.modules, so that messages name the globals of the page.
+    module = sys.modules[Path(page).stem] = types.ModuleType(Path(page).stem)
+    return {block.line: run(block, module) for block in BLOCKS[page]
             if block.needs is None or importlib.util.find_spec(block.needs)}
 
 
@@ -131,11 +136,11 @@ def test_the_part_for_jax_prints_the_same_on_the_real_jax():
 
 def on_real_jax():
     """Line -> output, of the blocks of extending.md from its installation of xjax as jax, without this."""
-    blocks, namespace = BLOCKS["extending.md"], {"__name__": "extending_md"}
+    blocks, module = BLOCKS["extending.md"], types.ModuleType("extending_md")
     first = next(i for i, block in enumerate(blocks) if "install_as_jax()" in block.code)
     lines = [line if "xjax" not in line else "" for line in blocks[first].code.splitlines()]
     changed = [blocks[first]._replace(code="\n".join(lines)), *blocks[first + 1:]]
-    return {block.line: run(block, namespace) for block in changed}
+    return {block.line: run(block, module) for block in changed}
 
 
 if __name__ == "__main__":

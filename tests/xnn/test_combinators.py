@@ -247,7 +247,7 @@ WRONG = {
     "an unknown argument": (lambda: Dense(3, use_bias=False), TypeError, ["'use_bias'", "bias=True", "mean 'bias'?"]),
     "a missing argument": (lambda: Dense(bias=False), TypeError, ["'n_out'", "signature  Dense(n_out, "]),
     "input first": (lambda: Dense(3).apply(X, {"w": X}), TypeError, ["Dense: the input", "layer.apply(params, x)"]),
-    "shape first": (lambda: Dense(3).init((2, 3), random.key(0)), TypeError, ["Dense: init", "layer.init(rng, (-1, 1433))"]),
+    "shape first": (lambda: Dense(3).init((2, 3), random.key(0)), TypeError, ["layer.init(rng, (-1, 1433))"]),
     "pair of init": (lambda: Dense(3).apply(Dense(3).init(KEY, (2, 3)), X), TypeError,
                      ["params    ((int, int), dict)", "out_shape, params = "]),
     "pair of init in serial": (lambda: serial(Dense(3), Relu).apply(serial(Dense(3), Relu).init(KEY, (2, 3)), X),
