@@ -68,8 +68,8 @@ def _names(code):
 
 PAGES = ("layers.md", "graphs.md", "gpu.md", "recompiles.md", "extending.md", "checked_mode.md", "mutable_arrays.md",
          "export.md", "kernels.md", *(f"guides/{name}.md" for name in (
-             "checkpoints_and_reproducibility", "control_flow", "custom_derivatives", "debugging", "numerical_precision",
-             "performance", "random_numbers", "state_and_sharing", "troubleshooting")))
+             "checkpoints_and_reproducibility", "control_flow", "custom_derivatives", "debugging",
+             "numerical_precision", "performance", "random_numbers", "state_and_sharing", "troubleshooting")))
 BLOCKS = {page: _blocks(page) for page in PAGES}
 IN_A_PROCESS = {"extending.md"}
 ALL = [block for blocks in BLOCKS.values() for block in blocks]

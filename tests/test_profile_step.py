@@ -14,8 +14,8 @@ import pytest
 @pytest.mark.slow
 def test_the_order_of_the_forms_and_the_share_of_products():
     environ = {**os.environ, "XLA_FLAGS": "", "PYTHONPATH": "."}
-    done = subprocess.run([sys.executable, "-W", "ignore", "benchmarks/profile_step.py"], capture_output=True, text=True,
-                          env=environ, cwd=Path(__file__).resolve().parents[1], timeout=300)
+    done = subprocess.run([sys.executable, "-W", "ignore", "benchmarks/profile_step.py"], capture_output=True,
+                          text=True, env=environ, cwd=Path(__file__).resolve().parents[1], timeout=300)
     assert done.returncode == 0, done.stderr
     times = {name: float(time) for name, time in re.findall(r"\| ([^`|]+) \| ([\d.]+) ms \|", done.stdout)}
     eager, read, jit, _, scan = times.values()
