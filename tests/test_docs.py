@@ -127,6 +127,30 @@ def test_every_block_is_read(page):
     assert set(fences) == {"python", "text", ""}
 
 
+ROOT = DOCS.parent
+
+
+@pytest.mark.parametrize("page", sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("benchmarks/*.md")}),
+                         ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_have_targets(page):
+    """Links to files and headings of this repository."""
+    for file, _, heading in re.findall(r"\]\((?!\w+://)([^)#\s]*)(#([^)\s]+))?\)", _prose(page)):
+        target = page.parent / file if file else page
+        assert target.exists(), file
+        assert not heading or heading in _headings(target), f"{file}#{heading}"
+
+
+def _prose(page):
+    return re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+
+
+@functools.cache
+def _headings(page):
+    """The names that links give to the headings of a page."""
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+            for title in re.findall(r"^#+ (.*)$", _prose(page), re.MULTILINE)}
+
+
 def test_the_part_for_jax_prints_the_same_on_the_real_jax():
     real_jax()
     blocks = BLOCKS["extending.md"]
