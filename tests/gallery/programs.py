@@ -232,6 +232,11 @@ lax.cond(True, lambda x: x, lambda x: jnp.stack([x, x]), 1.0)
 """, """\
 print(lax.cond(True, lambda x: jnp.stack([x, 0 * x]), lambda x: jnp.stack([x, x]), 1.0))
 """),
+    Mistake("A body with the wrong parameters", "`fori_loop` passes the number of the step, then the carry.", """\
+lax.fori_loop(0, 3, lambda x: x * 2, 1.0)
+""", """\
+print(lax.fori_loop(0, 3, lambda i, x: x * 2, 1.0))
+"""),
     Mistake("Arrays of different lengths in `scan`", """\
 All arrays are read row by row, so they have equally many rows.""", """\
 def step(total, pair):
