@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, ParamSpec, Protocol
 
 import xjax
 from xjax import random
-from xjax.errors import api_boundary, bad, did_you_mean
+from xjax.errors import api_boundary, bad, did_you_mean, no_attribute
 from xjax.typing import ArrayLike, DTypeLike, Params, PRNGKey, PyTree
 from xjax.typing import Shape as Shape
 from xnn.checks import type_text
@@ -89,6 +89,16 @@ class Parts(NamedTuple):
         """The same children, and a `rebuild` whose result `change` is applied to."""
         return self._replace(rebuild=lambda some: change(self.rebuild(some)))
 
+
+# Attributes of modules of other libraries: a layer has no values and no mode.
+_OF_MODULES = {
+    "parameters": "the params that init returned", "named_parameters": "xnn.params.paths(params)",
+    "state_dict": "the params that init returned, and the state of init_state",
+    "load_state_dict": "xnn.params.update(params, leaves)", "train": "apply(params, x, rng=rng, train=True)",
+    "eval": "apply(params, x), which evaluates", "forward": "apply(params, x)", "zero_grad": "xjax.grad of a loss",
+    "to": "xjax.device_put(params, device), or xnn.with_precision", "cuda": "xjax.device_put(params, device)",
+    "half": "xnn.with_precision", "weight": "the params that init returned", "bias": "the params that init returned",
+}
 
 _FROM_SIGNATURE: Any = None             # None as the argument; the constructor then sets the field
 
@@ -178,7 +188,14 @@ class Layer(_Pair):
     else:
         def __call__(self, *args: Any, **named: Any) -> PyTree:
             """The same as ``apply(params, x, ...)``."""
+            if len(args) < 2 and not named.keys() - {"rng", "train", "state"}:
+                raise bad(self.name, "a layer is called with its params and an input",
+                          {"given": type_text(args[0]) if args else "nothing"},
+                          fix="call model.apply(params, x), with the params from init.")
             return self.apply(*args, **named)
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute("'Layer' object", self, name, _OF_MODULES.get(name))
 
     def __iter__(self) -> Iterator[InitFn | ApplyFn]:
         """Unpacks as the stax pair ``init, apply``."""

@@ -1,4 +1,4 @@
-"""Mistakes with layers, losses and commands of recipes."""
+"""Mistakes with layers, losses and commands of recipes, and habits from PyTorch."""
 
 from tests.gallery.mistake import Mistake
 
@@ -167,6 +167,57 @@ print(mse(jnp.ones((4, 1))[:, 0], jnp.ones(4)))
 _HOUSES = (("houses.csv", "size,town,price\n" + "".join(
     f"{50 + i},{'Ulm' if i % 2 else 'Bonn'},{'unknown' if i == 1 else 1000.5 + i}\n" for i in range(12))),)
 _TRAIN = "python -m recipes.train --config"
+
+FROM_PYTORCH = (
+    Mistake("`loss.backward()`", "A gradient is that of a function. Operations are not recorded.", """\
+w = jnp.arange(3.0)
+loss = jnp.sum(w ** 2)
+loss.backward()
+""", """\
+w = jnp.arange(3.0)
+loss, gradient = xjax.value_and_grad(lambda w: jnp.sum(w ** 2))(w)
+print(loss, gradient)
+"""),
+    Mistake("Methods of tensors", "Many have another name.", """\
+jnp.ones((2, 3)).unsqueeze(0)
+""", """\
+print(jnp.ones((2, 3))[None].shape)
+"""),
+    Mistake("Functions of networks in `numpy`", "`xjax.nn` has the functions of `torch.nn.functional`.", """\
+jnp.relu(jnp.ones(3))
+""", """\
+print(xjax.nn.relu(jnp.array([-1.0, 1.0])))
+"""),
+    Mistake("Names of modules", """\
+[from_other_libraries.md](../from_other_libraries.md#names) lists all names, and what takes their place.""", """\
+xnn.Linear(3)
+""", """\
+print(xnn.Dense(3))
+"""),
+    Mistake("A call without parameters", "A layer has no values, so each call gets them.", """\
+model = xnn.Dense(3)
+_, params = model.init(random.key(0), (-1, 8))
+model(jnp.ones((4, 8)))
+""", """\
+model = xnn.Dense(3)
+_, params = model.init(random.key(0), (-1, 8))
+print(model(params, jnp.ones((4, 8))).shape)
+"""),
+    Mistake("A mode of a model", "`train` is an argument of each call.", """\
+model = xnn.serial(xnn.Dense(3), xnn.Dropout(0.1))
+model.train()
+""", """\
+model = xnn.serial(xnn.Dense(3), xnn.Dropout(0.1))
+_, params = model.init(random.key(0), (-1, 8))
+print(model.apply(params, jnp.ones((4, 8)), rng=random.key(1), train=True).shape)
+"""),
+    Mistake("A seed for the whole process", "See [random numbers](random_numbers.md).", """\
+random.seed(0)
+""", """\
+key = random.key(0)
+print(random.uniform(key, (3,)).shape)
+"""),
+)
 
 RECIPES = (
     Mistake("An unknown key in a config", "`--list` prints all keys.", f"""\

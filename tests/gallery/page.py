@@ -24,6 +24,7 @@ SECTIONS = {
     "Control flow": programs.CONTROL_FLOW,
     "Mapped functions, trees and devices": programs.MAPPED,
     "Layers and losses": layers.LAYERS,
+    "Habits from PyTorch": layers.FROM_PYTORCH,
     "Training with recipes": layers.RECIPES,
 }
 MISTAKES = tuple(mistake for rows in SECTIONS.values() for mistake in rows)
