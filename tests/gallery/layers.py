@@ -189,7 +189,7 @@ jnp.relu(jnp.ones(3))
 print(xjax.nn.relu(jnp.array([-1.0, 1.0])))
 """),
     Mistake("Names of modules", """\
-[from_other_libraries.md](../from_other_libraries.md#names) lists all names, and what takes their place.""", """\
+[from_other_libraries.md](../from_other_libraries.md#names) has the equivalent of each name.""", """\
 xnn.Linear(3)
 """, """\
 print(xnn.Dense(3))
