@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import types
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -76,14 +77,17 @@ def _names(code):
 
 
 PAGES = ("layers.md", "graphs.md", "gpu.md", "recompiles.md", "extending.md", "checked_mode.md", "mutable_arrays.md",
-         "export.md", "kernels.md", "kernels_from_neural_tangents.md", "kernels_tutorial.md")
+         "export.md", "kernels.md", "kernels_from_neural_tangents.md", "kernels_tutorial.md",
+         *(f"guides/{name}.md" for name in (
+             "checkpoints_and_reproducibility", "control_flow", "custom_derivatives", "debugging",
+             "numerical_precision", "performance", "random_numbers", "state_and_sharing", "troubleshooting")))
 BLOCKS = {page: _blocks(page) for page in PAGES}
 IN_A_PROCESS = {"extending.md"}
 ALL = [block for blocks in BLOCKS.values() for block in blocks]
 
 
-def run(block, namespace):
-    """The output of the block."""
+def run(block, module):
+    """The output of the block, whose names are those of the module."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         show = warnings.showwarning
@@ -91,10 +95,11 @@ def run(block, namespace):
             print(f"{kind.__name__}: {text}") if kind is RetraceWarning else show(text, kind, *place))
         warnings.simplefilter("default", RetraceWarning)
         try:
-            exec(compile("\n" * block.line + block.code, str(DOCS / block.page), "exec"), namespace)
+            exec(compile("\n" * block.line + block.code, str(DOCS / block.page), "exec"), vars(module))
         except Exception as err:
             print("".join(traceback.format_exception_only(err)))
-    return "\n".join(line.rstrip() for line in printed.getvalue().strip().splitlines())
+    text = printed.getvalue().replace(f"{(DOCS / block.page).parent}/", "")
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
 def in_a_process(page):
@@ -110,9 +115,10 @@ def results_of(page):
     """(Line of a block -> its output, name -> bytes of a picture), for the blocks of a page that miss no library."""
     if page in IN_A_PROCESS and __name__ != "__main__":
         return in_a_process(page), {}
-    namespace = {"__name__": page.replace(".", "_")}
+    # In sys.modules, so that messages name the globals of the page.
+    module = sys.modules[Path(page).stem] = types.ModuleType(Path(page).stem)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        outputs = {block.line: run(block, namespace) for block in BLOCKS[page] if not block.missing()}
+        outputs = {block.line: run(block, module) for block in BLOCKS[page] if not block.missing()}
         return outputs, {path.name: path.read_bytes() for path in sorted(Path(folder).glob("*.png"))}
 
 
@@ -165,6 +171,30 @@ def test_every_picture_is_shown():
     assert stored == {name for page in PAGES for name in shown_pictures(page)}
 
 
+ROOT = DOCS.parent
+
+
+@pytest.mark.parametrize("page", sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("benchmarks/*.md")}),
+                         ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_have_targets(page):
+    """Links to files and headings of this repository."""
+    for file, _, heading in re.findall(r"\]\((?!\w+://)([^)#\s]*)(#([^)\s]+))?\)", _prose(page)):
+        target = page.parent / file if file else page
+        assert target.exists(), file
+        assert not heading or heading in _headings(target), f"{file}#{heading}"
+
+
+def _prose(page):
+    return re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+
+
+@functools.cache
+def _headings(page):
+    """The names that links give to the headings of a page."""
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+            for title in re.findall(r"^#+ (.*)$", _prose(page), re.MULTILINE)}
+
+
 def test_the_part_for_jax_prints_the_same_on_the_real_jax():
     real_jax()
     blocks = BLOCKS["extending.md"]
@@ -174,11 +204,11 @@ def test_the_part_for_jax_prints_the_same_on_the_real_jax():
 
 def on_real_jax():
     """Line -> output, of the blocks of extending.md from its installation of xjax as jax, without this."""
-    blocks, namespace = BLOCKS["extending.md"], {"__name__": "extending_md"}
+    blocks, module = BLOCKS["extending.md"], types.ModuleType("extending_md")
     first = next(i for i, block in enumerate(blocks) if "install_as_jax()" in block.code)
     lines = [line if "xjax" not in line else "" for line in blocks[first].code.splitlines()]
     changed = [blocks[first]._replace(code="\n".join(lines)), *blocks[first + 1:]]
-    return {block.line: run(block, namespace) for block in changed}
+    return {block.line: run(block, module) for block in changed}
 
 
 if __name__ == "__main__":

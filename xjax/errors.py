@@ -19,6 +19,7 @@ from xjax.core.errors import (
     UnexpectedTracerError,
     check_choice,
     did_you_mean,
+    no_attribute,
 )
 from xjax.core.public import attributes_of, missing_name
 from xjax.runtime.xla import XlaRuntimeError as JaxRuntimeError
@@ -27,8 +28,8 @@ __all__ = [
     "ConcretizationTypeError", "EscapedTracerError", "InconclusiveDimensionOperation", "JAXIndexError",
     "JAXTypeError", "JaxRuntimeError", "KeyReuseError", "NonConcreteBooleanIndexError", "RetraceWarning",
     "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "TypePromotionError",
-    "UnexpectedTracerError", "api_boundary", "bad", "check_choice", "did_you_mean", "missing_name", "old_keywords",
-    "tree_mismatch"]
+    "UnexpectedTracerError", "api_boundary", "bad", "check_choice", "did_you_mean", "missing_name", "no_attribute",
+    "old_keywords", "tree_mismatch"]
 
 bad = old_keywords(where="caller")(_errors.bad)
 tree_mismatch = old_keywords(where="caller")(_tree.tree_mismatch)

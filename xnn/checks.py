@@ -23,8 +23,7 @@ def check_entries(caller: str, what: str, tree: PyTree, keys: Sequence[Any]) -> 
     if entries != set(keys):
         maker = {"params": "init", "state": "init_state", "cache": "init_cache"}[what]
         raise bad(caller, f"needs {what} for {counted(len(keys), 'layer')}",
-                  {what: text, "keys": ", ".join(map(repr, keys))},
-                  fix=f"pass the {what} that this layer's own {maker} returned.")
+                  {what: text, "keys": ", ".join(map(repr, keys))}, fix=_fix_of_tree(what, maker, tree))
 
 
 def counted(n: int, noun: str, plural: str | None = None) -> str:
@@ -46,6 +45,9 @@ def check_float(caller: str, x: ArrayLike, min_rank: int = 1) -> Array:
 
     Raises: TypeError for integers, bools and complex numbers, and for too few axes.
     """
+    if isinstance(x, Mapping):
+        raise bad(caller, "the input must be an array, not a dict", {"x": _arrays_text(x)},
+                  fix="pass the parameters first: layer.apply(params, x).")
     x = jnp.asarray(x)
     if not jnp.issubdtype(x.dtype, np.floating):
         raise bad(caller, "the input must be floating-point numbers", {"x": type_text(x)},
@@ -80,13 +82,23 @@ def _check_arrays(caller: str, what: str, tree: PyTree, x: PyTree,
     maker = {"params": "init", "state": "init_state"}[what]
     if not isinstance(tree, Mapping) or set(tree) != set(expected):
         raise bad(caller, f"the {what} {'do' if what == 'params' else 'does'} not belong to this layer",
-                  {what: _arrays_text(tree), "expected": _shapes_text(expected)},
-                  fix=f"pass the {what} that this layer's own {maker} returned.")
+                  {what: _arrays_text(tree), "expected": _shapes_text(expected)}, fix=_fix_of_tree(what, maker, tree))
     for name, shape in expected.items():
         if np.shape(tree[name]) != shape:
             raise bad(caller, f"{what}[{name!r}] has another shape than the input needs",
                       {"x": type_text(x), name: type_text(tree[name]), "expected": _shapes_text({name: shape})},
                       fix=f"pass {what} that {maker} made for this input shape, or an input of a matching shape.")
+
+
+def _fix_of_tree(what: str, maker: str, tree: PyTree) -> str:
+    """The fix for parameters of another layer, or for the pair of `init` in place of its parameters."""
+    if what == "params" and isinstance(tree, tuple) and tree and (_is_shape(tree) or _is_shape(tree[0])):
+        return "`init` returns the shape of the output and the params: out_shape, params = layer.init(rng, in_shape)."
+    return f"pass the {what} that this layer's own {maker} returned."
+
+
+def _is_shape(tree: object) -> bool:
+    return isinstance(tree, tuple) and bool(tree) and all(isinstance(n, int) for n in tree)
 
 
 def _arrays_text(tree: PyTree) -> str:
@@ -106,8 +118,11 @@ def check_shape(caller: str, shape: PyTree, min_rank: int = 1) -> tuple[int, ...
     """
     ints = isinstance(shape, tuple | list) and all(isinstance(n, int | np.integer) for n in shape)
     if not ints or len(shape) < min_rank or shape[-1] < 0:
+        fix = "pass a tuple such as (-1, 1433); only the leading sizes may be -1."
+        if shape == ():                     # that of a key or a number
+            fix = "pass the key first, then a tuple: layer.init(rng, (-1, 1433))."
         raise bad(caller, "init needs the shape of the input, with the number of features last",
-                  {"in_shape": repr(shape)}, fix="pass a tuple such as (-1, 1433); only the leading sizes may be -1.")
+                  {"in_shape": repr(shape)}, fix=fix)
     return tuple(int(n) for n in shape)
 
 

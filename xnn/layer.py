@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, ParamSpec, Protocol
 
 import xjax
 from xjax import random
-from xjax.errors import api_boundary, bad, did_you_mean
+from xjax.errors import api_boundary, bad, did_you_mean, no_attribute
 from xjax.typing import ArrayLike, DTypeLike, Params, PRNGKey, PyTree
 from xjax.typing import Shape as Shape
 from xnn.checks import type_text
@@ -89,6 +89,16 @@ class Parts(NamedTuple):
         """The same children, and a `rebuild` whose result `change` is applied to."""
         return self._replace(rebuild=lambda some: change(self.rebuild(some)))
 
+
+# Attributes of modules of other libraries: a layer has no values and no mode.
+_OF_MODULES = {
+    "parameters": "the params that init returned", "named_parameters": "xnn.params.paths(params)",
+    "state_dict": "the params that init returned, and the state of init_state",
+    "load_state_dict": "xnn.params.update(params, leaves)", "train": "apply(params, x, rng=rng, train=True)",
+    "eval": "apply(params, x), which evaluates", "forward": "apply(params, x)", "zero_grad": "xjax.grad of a loss",
+    "to": "xjax.device_put(params, device), or xnn.with_precision", "cuda": "xjax.device_put(params, device)",
+    "half": "xnn.with_precision", "weight": "the params that init returned", "bias": "the params that init returned",
+}
 
 _FROM_SIGNATURE: Any = None             # None as the argument; the constructor then sets the field
 
@@ -178,7 +188,14 @@ class Layer(_Pair):
     else:
         def __call__(self, *args: Any, **named: Any) -> PyTree:
             """The same as ``apply(params, x, ...)``."""
+            if len(args) < 2 and not named.keys() - {"rng", "train", "state"}:
+                raise bad(self.name, "a layer is called with its params and an input",
+                          {"given": type_text(args[0]) if args else "nothing"},
+                          fix="call model.apply(params, x), with the params from init.")
             return self.apply(*args, **named)
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute("'Layer' object", self, name, _OF_MODULES.get(name))
 
     def __iter__(self) -> Iterator[InitFn | ApplyFn]:
         """Unpacks as the stax pair ``init, apply``."""
@@ -401,9 +418,13 @@ def recorded(*but: str) -> Callable[[Callable[_P, _L]], Callable[_P, _L]]:
     def decorate(constructor: Callable[_P, _L]) -> Callable[_P, _L]:
         @functools.wraps(constructor)
         def construct(*args: _P.args, **kwargs: _P.kwargs) -> _L:
-            layer, signature = constructor(*args, **kwargs), _signature(constructor)
-            settings = {}
-            for name, value in signature.bind(*args, **kwargs).arguments.items():
+            signature = _signature(constructor)
+            try:
+                arguments = signature.bind(*args, **kwargs).arguments
+            except TypeError as err:
+                raise _wrong_arguments(constructor.__name__, str(err), signature, kwargs) from None
+            layer, settings = constructor(*args, **kwargs), {}
+            for name, value in arguments.items():
                 kind, default = signature.parameters[name].kind, signature.parameters[name].default
                 value = layer.settings.get(name, value)
                 if (name in but and name not in layer.settings) or value is default or value == default:
@@ -417,6 +438,18 @@ def recorded(*but: str) -> Callable[[Callable[_P, _L]], Callable[_P, _L]]:
 
 
 _signature = functools.cache(inspect.signature)
+
+
+def _wrong_arguments(name: str, what: str, signature: inspect.Signature, named: Mapping[str, object]) -> Exception:
+    """The error of a constructor whose signature does not fit its arguments; `what` is Python's message."""
+    unknown = [given for given in named if given not in signature.parameters]
+    hints = (did_you_mean(given, signature.parameters) for given in unknown)
+    return bad(name, what, {"signature": f"{name}({', '.join(map(_without_type, signature.parameters.values()))})"},
+               fix=next(filter(None, hints), None) or "pass the arguments of the signature.")
+
+
+def _without_type(parameter: inspect.Parameter) -> str:
+    return str(parameter.replace(annotation=inspect.Parameter.empty))
 
 
 def _with_settings(layer: _L, settings: Mapping[str, Any]) -> _L:
@@ -454,15 +487,12 @@ def as_layer(value: object, caller: str) -> Layer:
         return value
     if isinstance(value, tuple) and len(value) == 2 and all(callable(fun) for fun in value):
         return Layer(*value, name=getattr(value[1], "__name__", "pair"), inputs=())
-    called = callable(value) and hasattr(value, "__name__")
-    raise bad(
-        caller,
-        "a child is not a layer",
-        {"given": getattr(value, "__qualname__", None) or repr(value)},
-        fix=f"call it: {value.__name__}(...)."
-        if called
-        else "pass xnn layers or pairs (init_fun, apply_fun), each as its own argument.",
-    )
+    fix = "pass xnn layers or pairs (init_fun, apply_fun), each as its own argument."
+    if callable(value) and hasattr(value, "__name__"):
+        fix = f"call it: {value.__name__}(...)."
+        if value.__name__[:1].islower() and (getattr(value, "__module__", None) or "").startswith("xjax."):
+            fix = f"make a layer of the function: xnn.elementwise({value.__name__})."
+    raise bad(caller, "a child is not a layer", {"given": getattr(value, "__qualname__", None) or repr(value)}, fix=fix)
 
 
 def out_shape(layer: Layer, in_shape: PyTree, **shapes: PyTree) -> PyTree:

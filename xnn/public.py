@@ -36,7 +36,9 @@ def public_names(module: str, modules: Sequence[str] = (), holders: Mapping[str,
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         load_others()
         if name not in namespace:
-            raise importlib.import_module("xjax.errors").missing_name(module, name, __dir__())
+            here = _here(name, __dir__())
+            use = f"{module}.{here}" if here else None
+            raise importlib.import_module("xjax.errors").missing_name(module, name, __dir__(), use)
         return namespace[name]
 
     def __dir__() -> list[str]:
@@ -44,3 +46,22 @@ def public_names(module: str, modules: Sequence[str] = (), holders: Mapping[str,
         return sorted({*namespace["__all__"], *modules})
 
     namespace.update(__getattr__=__getattr__, __dir__=__dir__)
+
+
+# Names of other libraries that are not similar to the name here.
+_OTHER_NAMES = {
+    "Linear": "Dense", "Sequential": "serial", "Chain": "serial", "Embed": "Embedding", "Module": "Layer",
+    "ModuleList": "named", "ModuleDict": "named", "Lambda": "lambda_", "Swish": "Silu", "remat": "with_remat",
+    "checkpoint": "with_remat", "CrossEntropyLoss": "losses.cross_entropy", "MSELoss": "losses.mse",
+    "BCEWithLogitsLoss": "losses.binary_cross_entropy", "L1Loss": "losses.mae", "tabulate": "describe",
+}
+
+
+def _here(name: str, names: Sequence[str]) -> str | None:
+    """The name here for one of another library: `Dense` for `Linear`, `Relu` for `ReLU`, `Conv` for `Conv2d`."""
+    known = _OTHER_NAMES.get(name, "")
+    if known.split(".")[0] in names:
+        return known
+    by_lower = {each.lower(): each for each in names}
+    shorter = name.lower()[:-2] if name.lower().endswith(("1d", "2d", "3d")) else ""
+    return by_lower.get(name.lower()) or by_lower.get(shorter)

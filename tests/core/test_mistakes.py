@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
+import traceback
 
 import numpy as np
 import pytest
@@ -299,3 +301,12 @@ def test_a_mistake_has_the_class_that_jax_raises(expression, ours, theirs):
     ours_raised, expected = outcome(eval, expression, ours).error, outcome(eval, expression, theirs).error
     assert expected is not None, f"JAX {VERSION} returns a value"
     assert isinstance(ours_raised, builtin_class(expected)) == (expression not in DIFFERENT), f"JAX raises {expected!r}"
+
+
+@pytest.mark.parametrize(("name", "is_suggested"), [("unsqueeze", False), ("reshap", True)])
+def test_python_suggests_a_name_only_where_the_message_has_no_fix(name, is_suggested):
+    """For `x.unsqueeze` it would suggest `squeeze`, after the fix."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(xjax.numpy.ones(3), name)
+    text = "".join(traceback.format_exception_only(caught.value))
+    assert ("Did you mean" in text) == (is_suggested and sys.version_info >= (3, 12)), text

@@ -9,6 +9,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.refusals import assert_refused
 from xjax import lax
 
 
@@ -139,3 +140,38 @@ def test_traced_values_in_a_body_are_called_as_the_user_calls_them():
         lax.map(lambda row: float(row[1]), (jnp.ones(2), jnp.ones(2)))
     with pytest.raises(TypeError, match=r"argument `n`, in while_loop `<lambda>`"):
         lax.while_loop(lambda n: n < 3, lambda n: int(n) + 1, 0)
+
+
+X = jnp.ones(3)
+OF_OTHER_SIGNATURES = {
+    "scan": (lambda: lax.scan(lambda carry: (carry, None), 0.0, X), "scan: `f`", "f            <lambda>(carry)",
+             "(carry, x)"),
+    "map": (lambda: lax.map(lambda x, y: x + y, X), "map: `f`", "f            <lambda>(x, y)", "(x)"),
+    "fori_loop": (lambda: lax.fori_loop(0, 3, abs, X), "fori_loop: `body_fun`", "body_fun     abs(x, /)", "(i, val)"),
+    "fori_loop of a traced number": (lambda: xjax.jit(lambda n: lax.fori_loop(0, n, lambda x: x, X))(3),
+                                     "fori_loop: `body_fun`", "body_fun     <lambda>(x)", "(i, val)"),
+    "while_loop": (lambda: lax.while_loop(lambda: True, abs, X), "while_loop: `cond_fun`", "<lambda>()", "(val)"),
+    "cond": (lambda: lax.cond(True, lambda x: x, lambda: X, X), "cond: `false_fun`", "<lambda>()", "(operand0)"),
+    "cond with an operand by name": (lambda: lax.cond(True, lambda: X, lambda x: X, operand=X), "cond: `true_fun`",
+                                     "called with  operand0", "(operand0)"),
+    "switch": (lambda: lax.switch(0, [lambda: X, lambda x: X]), "switch: `branches[1]`",
+               "missing a required argument: 'x'", "called with  no arguments"),
+    "a loop in a loop": (lambda: lax.map(lambda x: lax.scan(lambda carry: carry, x, X), X), "scan: `f`", "(carry, x)"),
+}
+
+
+@pytest.mark.parametrize("case", OF_OTHER_SIGNATURES)
+def test_a_function_that_does_not_take_its_arguments(case):
+    call, *texts = OF_OTHER_SIGNATURES[case]
+    assert "does not take its arguments: " in str(assert_refused(call, TypeError, texts))
+
+
+@pytest.mark.parametrize("call", [
+    lambda: lax.scan(lambda carry, x: (carry + "a", x), 0.0, X),
+    lambda: lax.cond(True, 1.0, lambda x: x + "a", 2.0, lambda x: x),
+    lambda: lax.map(lambda x: divmod(x), X),
+])
+def test_another_type_error_is_not_about_arguments(call):
+    with pytest.raises(TypeError) as error:
+        call()
+    assert "does not take its arguments" not in str(error.value)

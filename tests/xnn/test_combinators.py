@@ -243,6 +243,25 @@ X = jnp.ones((2, 3))
 KEY = random.PRNGKey(0)
 WRONG = {
     "not called": (lambda: serial(Dense), TypeError, ["serial[0]", "Dense", "call it"]),
+    "a function": (lambda: serial(xjax.nn.relu), TypeError, ["serial[0]", "xnn.elementwise(relu)"]),
+    "Linear": (lambda: xnn.Linear, AttributeError, ["xnn: it has no `Linear`", "use xnn.Dense."]),
+    "ReLU": (lambda: xnn.ReLU, AttributeError, ["use xnn.Relu."]),
+    "Conv2d": (lambda: xnn.Conv2d, AttributeError, ["use xnn.Conv."]),
+    "MSELoss": (lambda: xnn.MSELoss, AttributeError, ["use xnn.losses.mse."]),
+    "parameters": (lambda: Dense(3).parameters(), AttributeError, ["no attribute 'parameters'", "init returned"]),
+    "train": (lambda: Dense(3).train(), AttributeError, ["use apply(params, x, rng=rng, train=True)"]),
+    "only an input": (lambda: serial(Dense(3))(X), TypeError, ["serial: ", "given  f32[2,3]", "apply(params, x)"]),
+    "an unknown argument": (lambda: Dense(3, use_bias=False), TypeError, ["'use_bias'", "bias=True", "mean 'bias'?"]),
+    "a missing argument": (lambda: Dense(bias=False), TypeError, ["'n_out'", "signature  Dense(n_out, "]),
+    "input first": (lambda: Dense(3).apply(X, {"w": X}), TypeError, ["Dense: the input", "layer.apply(params, x)"]),
+    "shape first": (lambda: Dense(3).init((2, 3), random.key(0)), TypeError, ["layer.init(rng, (-1, 1433))"]),
+    "pair of init": (lambda: Dense(3).apply(Dense(3).init(KEY, (2, 3)), X), TypeError,
+                     ["params    ((int, int), dict)", "out_shape, params = "]),
+    "pair of init in serial": (lambda: serial(Dense(3), Relu).apply(serial(Dense(3), Relu).init(KEY, (2, 3)), X),
+                               TypeError, ["params    (int, int)", "out_shape, params = "]),
+    "pair of init, three layers": (
+        lambda: serial(Relu, Dense(3), Relu).apply(serial(Relu, Dense(3), Relu).init(KEY, (2, 3)), X), TypeError,
+        ["needs params for 3 layers", "out_shape, params = "]),
     "a list": (lambda: serial([Relu]), TypeError, ["serial[0]", "its own argument"]),
     "named not a layer": (lambda: named(head=3), TypeError, ["named['head']", "3"]),
     "params": (

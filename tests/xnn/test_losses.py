@@ -370,6 +370,7 @@ WRONG = {
     "triplet": (lambda: losses.triplet(X, Y, Y[:2]), TypeError, ["triplet: the negatives", "f32[2,3]"]),
     "pairs": (lambda: losses.nt_xent(X[0], Y[0]), TypeError, ["nt_xent: the inputs must be matrices", "f32[3]"]),
     "temperature": (lambda: losses.info_nce(X, Y, temperature=0), ValueError, ["info_nce: the temperature", "0"]),
+    "float labels": (lambda: losses.cross_entropy(X, LABELS.astype("float32")), TypeError, ["labels.astype('int32')"]),
     "ctc labels": (lambda: losses.ctc(X[None], LABELS), TypeError, ["ctc: the labels", "i32[4]", "integers [1,n]"]),
     "ctc lengths": (lambda: losses.ctc(X[None], LABELS[None], lengths=LABELS), TypeError, ["the lengths", "[1]"]),
     "ctc blank": (lambda: losses.ctc(X[None], LABELS[None], blank=3), ValueError, ["`blank` must be", "[0, 3)"]),

@@ -125,9 +125,9 @@ def bad(
 
 
 def no_attribute(what: str, x: object, name: str, use: str | None) -> AttributeError:
-    """The error for a missing attribute of `x`; Python adds suggestions of similar names when it prints the error."""
+    """The error for a missing attribute of `x`, with a fix; without one, Python suggests a similar name of `x`."""
     error = AttributeError(f"{what} has no attribute {name!r}" + (f"\n  fix: use {use}." if use else ""))
-    error.name, error.obj = name, x
+    error.name, error.obj = name, None if use else x
     error.explained = True
     return error
 

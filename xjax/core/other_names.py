@@ -21,6 +21,9 @@ _MODULES: dict[str, dict[str, str]] = {
         "scatter": "x.at[index].set(y)", "gather": "take_along_axis", "stop_gradient": "xjax.lax.stop_gradient",
         "reduce_sum": "sum", "reduce_mean": "mean", "reduce_max": "max", "rsqrt": "xjax.lax.rsqrt",
         "copyto": "y = x.copy(), or x.at[index].set(y)", "float128": "float64", "infty": "inf", "Inf": "inf",
+        **{name: f"xjax.nn.{name}" for name in (
+            "relu", "sigmoid", "softmax", "log_softmax", "softplus", "gelu", "silu", "elu", "leaky_relu", "one_hot",
+            "logsumexp")},
         "NaN": "nan", "NAN": "nan", "PINF": "inf", "NINF": "-inf", "object_": "a number type: arrays hold numbers only",
     },
     "xjax.random": {

@@ -43,9 +43,13 @@ def attributes_of(module: str, lazy: Mapping[str, tuple[str, str]] | None = None
     return __getattr__
 
 
-def missing_name(module: str, name: str, choices: Iterable[str]) -> AttributeError:
-    """The error for a name that a module does not have.  Args: choices: the names that it has."""
-    return _missing(module, name, did_you_mean(name, choices) or f"dir({module}) lists what it has.")
+def missing_name(module: str, name: str, choices: Iterable[str], use: str | None = None) -> AttributeError:
+    """The error for a name that a module does not have.
+
+    Args: choices: the names that it has; use: the replacement, if it is known.
+    """
+    fix = f"use {use}." if use else did_you_mean(name, choices) or f"dir({module}) lists what it has."
+    return _missing(module, name, fix)
 
 
 def _missing(module: str, name: str, fix: str) -> AttributeError:

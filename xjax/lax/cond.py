@@ -39,6 +39,7 @@ from xjax.lax.control import (
     refuse_io,
     same_type,
     split_with_forced,
+    takes,
     with_all_residuals,
 )
 from xjax.ops.compare import clamp, eq, select_n
@@ -65,6 +66,7 @@ _NOT_GIVEN = object()
 # -- public functions ---------------------------------------------------------------------------------------------
 
 @api_boundary
+@takes(true_fun=("*operands",), false_fun=("*operands",))
 def cond(pred: ArrayLike, true_fun: Callable, false_fun: Callable, *operands: PyTree,
          operand: Any = _NOT_GIVEN) -> PyTree:
     """``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``; only the chosen one runs.
@@ -100,6 +102,7 @@ def _cond_of_two(pred: bool, x: PyTree, true_fun: Callable, y: PyTree, false_fun
 
 
 @api_boundary
+@takes(branches=("*operands",))
 def switch(index: ArrayLike, branches: Sequence[Callable], *operands: PyTree, operand: Any = _NOT_GIVEN) -> PyTree:
     """``branches[index](*operands)``; an index out of range is clamped to the first or last branch.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from xjax.core import dtypes
 from xjax.core.calls import argument_names, function_name
@@ -31,6 +33,8 @@ from xjax.transforms.linearize import LinearizedProgram, split_program
 from xjax.transforms.refs import Ref
 from xjax.transforms.refs import typeof as type_of
 from xjax.typing import ArrayLike, PyTree
+
+_F = TypeVar("_F", bound=Callable)
 
 # -- arguments ----------------------------------------------------------------------------------------------------
 
@@ -62,6 +66,57 @@ def check_callable(caller: str, name: str, f: object) -> None:
     if not callable(f):
         raise bad(caller, f"`{name}` must be a function", given={name: f"{type(f).__name__} {f!r:.60}"},
                   fix="pass the function itself, not its result.")
+
+
+def takes(**arguments: tuple[str, ...]) -> Callable[[_F], _F]:
+    """Decorator of a public function whose parameters are functions: names what they are called with.
+
+    If a call ends with a TypeError, and one of the functions cannot be called with its arguments, this is the error.
+
+    Args: arguments: parameter -> names of the arguments of the function; ("*operands",) for the operands of the call.
+    """
+    def decorate(f: _F) -> _F:
+        @functools.wraps(f)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return f(*args, **kwargs)
+            except TypeError:
+                for error in _wrong_signatures(f, arguments, args, kwargs):
+                    raise error from None
+                raise
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def _wrong_signatures(f: Callable, arguments: Mapping[str, tuple[str, ...]], args: Sequence[Any],
+                      kwargs: Mapping[str, Any]) -> Iterator[Exception]:
+    """The errors for functions among the arguments of `f` that cannot be called as `f` calls them."""
+    try:
+        passed = inspect.signature(f).bind(*args, **kwargs).arguments
+    except TypeError:
+        return
+    count = len(passed.get("operands", ())) + ("operand" in passed)
+    for parameter, names in arguments.items():
+        called_with = tuple(f"operand{k}" for k in range(count)) if names == ("*operands",) else names
+        functions = passed.get(parameter)
+        several = isinstance(functions, list | tuple)
+        for i, function in enumerate(functions if several else [functions]):
+            if not callable(function):
+                return
+            try:
+                signature = inspect.signature(function)
+            except (TypeError, ValueError):     # a builtin without a signature
+                continue
+            try:
+                signature.bind(*called_with)
+            except TypeError as error:
+                name = f"{parameter}[{i}]" if several else parameter
+                yield bad(f.__name__, f"`{name}` does not take its arguments: {error}",
+                          given={name: f"{function_name(function)}{signature}",
+                                 "called with": ", ".join(called_with) or "no arguments"},
+                          fix=f"give it these parameters: ({', '.join(called_with)}).")
 
 
 def is_known(x: ArrayLike) -> bool:

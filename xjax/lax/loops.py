@@ -13,7 +13,7 @@ from xjax.core.errors import bad
 from xjax.core.trace import known_value
 from xjax.core.tree import tree_map, tree_unflatten
 from xjax.core.types import typeof
-from xjax.lax.control import LoopWords, check_callable, flat_arrays
+from xjax.lax.control import LoopWords, check_callable, flat_arrays, takes
 from xjax.lax.scan import bind_scan, number_of_rows
 from xjax.lax.while_loop import bind_loop
 from xjax.ops.arrange import concatenate
@@ -30,6 +30,7 @@ from xjax.typing import Array, ArrayLike, DTypeLike, PyTree
 
 
 @api_boundary
+@takes(body_fun=("i", "val"))
 def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable, init_val: PyTree, *,
               unroll: int | bool | None = None) -> PyTree:
     """``for i in range(lower, upper): val = body_fun(i, val)``, compiled as one loop.
@@ -130,6 +131,7 @@ def _known_int(name: str, x: ArrayLike) -> int | None:
 
 
 @api_boundary
+@takes(f=("x",))
 def map(f: Callable, xs: PyTree, *, batch_size: int | None = None) -> PyTree:
     """``stack([f(x) for x in xs])``: `f` is applied to one row at a time, so memory is used for one row only.
 

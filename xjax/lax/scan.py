@@ -27,6 +27,7 @@ from xjax.lax.control import (
     flat_arrays,
     promote,
     promoted_types,
+    takes,
 )
 from xjax.lax.scan_rules import scan_p
 from xjax.ops.arrange import concatenate
@@ -40,6 +41,7 @@ from xjax.typing import PyTree
 
 
 @api_boundary
+@takes(f=("carry", "x"))
 def scan(f: Callable, init: PyTree, xs: PyTree = None, length: int | None = None, reverse: bool = False,
          unroll: int | bool = 1, _split_transpose: bool = False) -> tuple[PyTree, PyTree]:
     """``for x in xs: carry, y = f(carry, x); ys.append(y)``, compiled as one loop.

@@ -43,6 +43,7 @@ from xjax.lax.control import (
     promoted_types,
     refuse_collectives,
     refuse_io,
+    takes,
 )
 from xjax.lax.in_place import updating_in_place
 from xjax.lax.scan_rules import rows_before_loop
@@ -56,6 +57,7 @@ from xjax.typing import Array, ArrayLike, PyTree
 
 
 @api_boundary
+@takes(cond_fun=("val",), body_fun=("val",))
 def while_loop(cond_fun: Callable, body_fun: Callable, init_val: PyTree) -> PyTree:
     """``val = init_val; while cond_fun(val): val = body_fun(val)``, compiled as one loop.
 

@@ -234,7 +234,8 @@ class _Backward:
             raise bad(caller, f"the backward rule must return a tuple of {len(slots)} cotangents, one for each "
                       "argument", given={"returned": f"{type(out).__name__} of {len(out)}"
                                          if isinstance(out, (tuple, list)) else type(out).__name__},
-                      fix="return (ct,) for one argument; None means zero.")
+                      fix=f"return ({', '.join(f'ct{k}' for k in range(len(slots)))}"
+                          f"{',' * (len(slots) == 1)}); None means zero.")
         in_cts = []
         for k, (ct_arg, slot) in enumerate(zip(out, slots, strict=True)):
             in_cts += self._argument(k, ct_arg, slot)

@@ -34,7 +34,8 @@ def cross_entropy(logits: ArrayLike, labels: ArrayLike, *, label_smoothing: floa
         if ignored_label is not None:
             raise bad("cross_entropy", "`ignored_label` needs integer labels, not probabilities",
                       {"ignored_label": ignored_label}, fix="pass weights instead.")
-        labels = same_shape("cross_entropy", logits, labels, "labels")
+        labels = same_shape("cross_entropy", logits, labels, "labels", "class numbers must be integers: "
+                            "labels.astype('int32'); probabilities need the shape of the logits.")
         log_p = nn.log_softmax(weighted_only(logits, weights))
         losses = -jnp.sum(_product_or_0(weighted_only(labels, weights), log_p), -1)
     else:

@@ -88,13 +88,14 @@ def is_share(labels: Array) -> Array:
     return (labels > -0.01) & (labels < 1.01)
 
 
-def same_shape(caller: str, x: ArrayLike, other: ArrayLike, name: str) -> Array:
+def same_shape(caller: str, x: ArrayLike, other: ArrayLike, name: str,
+               fix: str = "give them the same shape: x[:, None] adds an axis, x[:, 0] drops one.") -> Array:
     """`other` in the dtype of x.  Raises: TypeError for another shape, because broadcasting would hide a mistake."""
     other = jnp.asarray(other)
     if other.shape != x.shape:
         raise bad(caller, f"the {name} do not have the shape of the predictions",
                   {"predictions": type_text(x), name: type_text(other)},
-                  fix="give them the same shape: x[:, None] adds an axis, x[:, 0] drops one.")
+                  fix=fix)
     return other.astype(x.dtype)
 
 
