@@ -2,8 +2,8 @@
 
 A ```text block is the output of the ```python block before it: its stdout, warnings about repeated traces, and its
 error, if it ends with one. A page that installs xjax as jax runs in a process of its own:
-``python -m tests.test_docs PAGE`` prints its outputs. The code runs in an empty folder. A picture that it saves is
-one of the page; ``python -m tests.test_docs PAGE docs/pictures`` writes them.
+``python -m tests.test_docs PAGE`` prints its outputs. The code runs in an empty folder; the pictures that it saves there
+are those of the page. ``python -m tests.test_docs PAGE docs/pictures`` writes them.
 """
 
 import ast
@@ -43,12 +43,20 @@ class Block(NamedTuple):
     shown: str
     needs: frozenset[str]
 
+    @property
+    def program(self):
+        """The name of the file that the block is, by its first line; None if it continues the blocks before it."""
+        match = re.match(r"# (\w+\.py)\n", self.code)
+        return match and match[1]
+
     def missing(self):
         return sorted(name for name in self.needs if importlib.util.find_spec(name) is None)
 
 
 # The libraries that blocks may need, and a pattern of the code that uses them.
-LIBRARIES = {"optax": r"\boptim\b", "networkx": "networkx", "sklearn": "sklearn", "matplotlib": "matplotlib"}
+LIBRARIES = {"optax": r"\boptim\b|\bimport optax", "jax": r"\bimport jax as|\binterop\b", "networkx": "networkx", "sklearn": "sklearn", "matplotlib": "matplotlib",
+             "torch": r"\bimport torch|\bfrom torch", "flax": r"\bfrom flax", "haiku": r"\bimport haiku",
+             "equinox": r"\bimport equinox"}
 
 
 def _blocks(page):
@@ -58,8 +66,8 @@ def _blocks(page):
         made, used = _names(match[1])
         needs = frozenset(name for name, word in LIBRARIES.items() if re.search(word, match[1]))
         needs = needs.union(*(made_by.get(name, ()) for name in used))
-        made_by |= dict.fromkeys(made, needs)
         blocks.append(Block(page, text[:match.start(1)].count("\n"), match[1], match[2] or "", needs))
+        made_by |= {} if blocks[-1].program else dict.fromkeys(made, needs)
     return blocks
 
 
@@ -76,9 +84,15 @@ def _names(code):
 
 
 PAGES = ("layers.md", "graphs.md", "gpu.md", "recompiles.md", "extending.md", "checked_mode.md", "mutable_arrays.md",
-         "export.md", "kernels.md", "kernels_from_neural_tangents.md", "kernels_tutorial.md")
+         "export.md", "kernels.md")
+# Pages for the first days, which also show commands: tests/test_start_pages.py and tests/recipes/test_pages.py run them.
+START = ("start/ten_minutes.md", "start/from_jax.md", "start/from_pytorch.md", "start/from_flax_equinox_haiku.md",
+         "start/cheat_sheets.md")
+PAGES += START
+# A block of commands and the output that is shown for it.
+COMMAND_AND_TEXT = r"^```bash\n(?:(?!```).*\n)*```\n\n```text$"
 BLOCKS = {page: _blocks(page) for page in PAGES}
-IN_A_PROCESS = {"extending.md"}
+IN_A_PROCESS = {"extending.md", "start/ten_minutes.md"}
 ALL = [block for blocks in BLOCKS.values() for block in blocks]
 
 
@@ -98,22 +112,30 @@ def run(block, namespace):
 
 
 def in_a_process(page):
-    """Line of a block -> its output, by this file as a program."""
-    done = subprocess.run([sys.executable, "-m", "tests.test_docs", page], cwd=DOCS.parent, capture_output=True,
-                          text=True, timeout=300, env={**os.environ, "XLA_FLAGS": flags()})
-    assert done.returncode == 0, done.stderr
-    return {int(line): text for line, text in json.loads(done.stdout.splitlines()[-1]).items()}
+    """(Line of a block -> its output, name -> bytes of a picture), by this file as a program."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([sys.executable, "-m", "tests.test_docs", page, folder], cwd=DOCS.parent,
+                              capture_output=True, text=True, timeout=300, env={**os.environ, "XLA_FLAGS": flags()})
+        assert done.returncode == 0, done.stderr
+        outputs = json.loads(done.stdout.splitlines()[-1])
+        return {int(line): text for line, text in outputs.items()}, pictures_in(folder)
+
+
+def pictures_in(folder):
+    return {path.name: path.read_bytes() for path in sorted(Path(folder).glob("*.png"))}
 
 
 @functools.cache
 def results_of(page):
-    """(Line of a block -> its output, name -> bytes of a picture), for the blocks of a page that miss no library."""
+    """(Line of a block -> its output, name -> bytes of a picture), for the blocks of a page that need no missing library.
+    """
     if page in IN_A_PROCESS and __name__ != "__main__":
         return in_a_process(page), {}
     namespace = {"__name__": page.replace(".", "_")}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        outputs = {block.line: run(block, namespace) for block in BLOCKS[page] if not block.missing()}
-        return outputs, {path.name: path.read_bytes() for path in sorted(Path(folder).glob("*.png"))}
+        outputs = {block.line: run(block, {"__name__": "__main__"} if block.program else namespace)
+                   for block in BLOCKS[page] if not block.missing()}
+        return outputs, pictures_in(folder)
 
 
 def printed(page):
@@ -134,8 +156,37 @@ def test_every_block_is_read(page):
     """The page has no other kind of block, and the pattern misses none."""
     fences = re.findall(r"^```(\w*)$", (DOCS / page).read_text(), re.MULTILINE)
     blocks = BLOCKS[page]
-    assert fences.count("python") == len(blocks) and fences.count("text") == sum(bool(b.shown) for b in blocks)
-    assert set(fences) == {"python", "text", ""}
+    shown = fences.count("text") - len(re.findall(COMMAND_AND_TEXT, (DOCS / page).read_text(), re.MULTILINE))
+    assert fences.count("python") == len(blocks) and shown == sum(bool(b.shown) for b in blocks)
+    commands = {"bash"} if page in START else set()
+    assert set(fences) - commands == {"python", "text", ""}
+
+
+def shown_pictures(page):
+    """Names of the pictures that a page shows."""
+    return re.findall(r"!\[[^]]+\]\((?:\.\./)?pictures/([^)]+)\)", (DOCS / page).read_text())
+
+
+def size_of(picture):
+    """(Width, height) of a PNG."""
+    assert picture.startswith(b"\x89PNG")
+    return struct.unpack(">2I", picture[16:24])
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if shown_pictures(page)])
+def test_a_page_makes_its_pictures(page):
+    if missing := {name for block in BLOCKS[page] for name in block.missing()}:
+        pytest.skip(f"docs/{page} uses {', '.join(sorted(missing))}: not installed")
+    made = results_of(page)[1]
+    assert sorted(made) == sorted(shown_pictures(page))
+    for name, picture in made.items():
+        stored = (DOCS / "pictures" / name).read_bytes()
+        assert len(stored) < 60_000 and size_of(stored) == size_of(picture)
+
+
+def test_every_picture_is_shown():
+    stored = {path.name for path in (DOCS / "pictures").iterdir()}
+    assert stored == {name for page in PAGES for name in shown_pictures(page)}
 
 
 def shown_pictures(page):
@@ -169,7 +220,7 @@ def test_the_part_for_jax_prints_the_same_on_the_real_jax():
     real_jax()
     blocks = BLOCKS["extending.md"]
     first = next(i for i, block in enumerate(blocks) if "install_as_jax()" in block.code)
-    assert in_a_process("real-jax") == {block.line: printed("extending.md")[block.line] for block in blocks[first:]}
+    assert in_a_process("real-jax")[0] == {block.line: printed("extending.md")[block.line] for block in blocks[first:]}
 
 
 def on_real_jax():
@@ -183,5 +234,5 @@ def on_real_jax():
 
 if __name__ == "__main__":
     print(json.dumps(on_real_jax() if sys.argv[1] == "real-jax" else printed(sys.argv[1])))
-    for name, picture in results_of(sys.argv[1])[1].items() if sys.argv[2:] else ():
+    for name, picture in results_of(sys.argv[1])[1].items() if sys.argv[2:] and sys.argv[1] != "real-jax" else ():
         (Path(sys.argv[2]) / name).write_bytes(picture)

@@ -1,0 +1,114 @@
+"""Tables and programs of docs/start are correct: each line of code in a table has the shown result.
+
+A table whose first column is `code` or `program` has code in this column, and its results in the columns `result` or
+`xjax`, and `JAX`: the text of the value, or the class of the error. Its rows continue the blocks before it.
+"""
+
+import functools
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+import xjax
+import xnn
+from tests.oracle import real_jax
+from tests.quick_compiling import flags
+from tests.test_docs import BLOCKS, DOCS, START, run
+
+CODE = r"(`[^`\n]+`)"
+
+
+class Row(NamedTuple):
+    """A row of a table of results: its page, its line, and the text of each column by the name of the column."""
+
+    page: str
+    line: int
+    cells: dict[str, str]
+
+    @property
+    def code(self):
+        return (self.cells.get("code") or self.cells["program"]).strip("`")
+
+    @property
+    def shown(self):
+        return (self.cells.get("result") or self.cells["xjax"]).strip("`")
+
+
+def tables(page):
+    """(Line of its header, names of the columns, rows as lists of cells) of each table of a page."""
+    text = (DOCS / page).read_text()
+    for match in re.finditer(r"^\|.*\n\|[-| ]+\|\n((?:\|.*\n)+)", text, re.MULTILINE):
+        lines = match[0].splitlines()
+        header, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in [lines[0], *lines[2:]]]
+        assert all(len(row) == len(header) for row in rows), f"{page}: {header}"
+        yield text[:match.start()].count("\n"), header, rows
+
+
+def checked_rows(page):
+    for line, header, rows in tables(page):
+        if header[0] in ("code", "program"):
+            yield from (Row(page, line + 2 + i, dict(zip(header, row))) for i, row in enumerate(rows))
+
+
+ROWS = [row for page in START for row in checked_rows(page)]
+
+
+def text_of(code, namespace):
+    """The value of an expression as text on one line, or the class of its error."""
+    try:
+        return " ".join(str(eval(code, namespace)).split())
+    except Exception as err:
+        return type(err).__name__
+
+
+@functools.cache
+def results(page, column):
+    """Line of a row -> its result, in this library or (column "JAX") in the real one."""
+    namespace = {"__name__": "start"}
+    if column == "JAX":
+        jax = real_jax()
+        namespace |= {"jax": jax, "jnp": jax.numpy, "lax": jax.lax}
+    parts = [row for row in ROWS if row.page == page and (column != "JAX" or "JAX" in row.cells)]
+    last = max((row.line for row in parts), default=0)
+    parts += [block for block in BLOCKS[page] if not block.program and not block.missing() and block.line < last]
+    printed = {}
+    for part in sorted(parts, key=lambda part: part.line):
+        if isinstance(part, Row):
+            printed[part.line] = text_of(part.code, namespace)
+        elif column != "JAX" or "import xjax" not in part.code:
+            run(part, namespace)
+    return printed
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.page}-line{row.line + 1}")
+def test_row_has_the_shown_result(row):
+    if "optim" in row.code and importlib.util.find_spec("optax") is None:
+        pytest.skip("optax is not installed")
+    assert results(row.page, "xjax")[row.line] == row.shown
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if "JAX" in row.cells], ids=lambda row: row.code)
+def test_row_has_the_shown_result_of_jax(row):
+    assert results(row.page, "JAX")[row.line] == row.cells["JAX"].strip("`")
+
+
+PROGRAMS = [block for page in START for block in BLOCKS[page] if block.program]
+
+
+@pytest.mark.parametrize("block", PROGRAMS, ids=lambda block: f"{block.page}-{block.program}")
+def test_program_for_jax_runs_on_xjax(block, tmp_path):
+    """The text after the command has the other output of the program."""
+    if block.missing():
+        pytest.skip(f"{', '.join(block.missing())}: not installed")
+    command, shown = re.search(rf"^```bash\n(python -m xjax {block.program})\n```\n\n```text\n(.*?)^```",
+                               (DOCS / block.page).read_text(), re.DOTALL | re.MULTILINE).groups()
+    (tmp_path / block.program).write_text(block.code)
+    done = subprocess.run([sys.executable, *command.split()[1:]], cwd=tmp_path, capture_output=True, text=True,
+                          check=False, timeout=300,
+                          env={**os.environ, "XLA_FLAGS": flags(), "PYTHONPATH": str(DOCS.parent)})
+    assert (done.stdout, done.returncode) == (shown, 0), done.stderr
