@@ -4,9 +4,11 @@ A table whose first column is `code` or `program` has code in this column, and i
 `xjax`, and `JAX`: the text of the value, or the class of the error. Its rows continue the blocks before it.
 """
 
+import ast
 import functools
 import importlib.util
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -14,13 +16,9 @@ from typing import NamedTuple
 
 import pytest
 
-import xjax
-import xnn
 from tests.oracle import real_jax
 from tests.quick_compiling import flags
 from tests.test_docs import BLOCKS, DOCS, START, run
-
-CODE = r"(`[^`\n]+`)"
 
 
 class Row(NamedTuple):
@@ -59,11 +57,17 @@ ROWS = [row for page in START for row in checked_rows(page)]
 
 
 def text_of(code, namespace):
-    """The value of an expression as text on one line, or the class of its error."""
+    """The value of an expression as `print` shows it, on one line, or the class of its error.
+
+    The elements of a tuple are printed as arguments of `print`, if the code is a tuple or one of them is an array.
+    """
     try:
-        return " ".join(str(eval(code, namespace)).split())
+        value = eval(code, namespace)
     except Exception as err:
         return type(err).__name__
+    several = isinstance(value, tuple | list) and any(hasattr(each, "dtype") for each in value)
+    several = several or isinstance(ast.parse(code, mode="eval").body, ast.Tuple)
+    return " ".join((", ".join(map(str, value)) if several else str(value)).split())
 
 
 @functools.cache
@@ -95,6 +99,22 @@ def test_row_has_the_shown_result(row):
 @pytest.mark.parametrize("row", [row for row in ROWS if "JAX" in row.cells], ids=lambda row: row.code)
 def test_row_has_the_shown_result_of_jax(row):
     assert results(row.page, "JAX")[row.line] == row.cells["JAX"].strip("`")
+
+
+def names(page):
+    """Dotted names of the libraries in the page: in its text, tables and code."""
+    text = (DOCS / page).read_text()
+    return sorted(set(re.findall(r"(?<![\w.])(?:xjax|xnn|jnp|lax|random|losses|metrics|recipes)\.[A-Za-z_][\w.]*\w", text)))
+
+
+@pytest.mark.parametrize("page", START)
+def test_every_name_exists(page):
+    modules = {"jnp": "xjax.numpy", "lax": "xjax.lax", "random": "xjax.random", "losses": "xnn.losses",
+               "metrics": "xnn.metrics"}
+    for name in names(page):
+        first, _, rest = name.partition(".")
+        if "optim" not in rest.split(".") or importlib.util.find_spec("optax"):
+            pkgutil.resolve_name(f"{modules.get(first, first)}.{rest}")
 
 
 PROGRAMS = [block for page in START for block in BLOCKS[page] if block.program]
