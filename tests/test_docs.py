@@ -158,8 +158,7 @@ def test_every_block_is_read(page):
     blocks = BLOCKS[page]
     shown = fences.count("text") - len(re.findall(COMMAND_AND_TEXT, (DOCS / page).read_text(), re.MULTILINE))
     assert fences.count("python") == len(blocks) and shown == sum(bool(b.shown) for b in blocks)
-    commands = {"bash"} if page in START else set()
-    assert set(fences) - commands == {"python", "text", ""}
+    assert set(fences) <= {"python", "text", ""} | ({"bash"} if page in START else set())
 
 
 def shown_pictures(page):
