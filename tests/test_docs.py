@@ -2,8 +2,8 @@
 
 A ```text block is the output of the ```python block before it: its stdout, warnings about repeated traces, and its
 error, if it ends with one. A page that installs xjax as jax runs in a process of its own:
-``python -m tests.test_docs PAGE`` prints its outputs. The code runs in an empty folder; the pictures that it saves there
-are those of the page. ``python -m tests.test_docs PAGE docs/pictures`` writes them.
+``python -m tests.test_docs PAGE`` prints its outputs. The code runs in an empty folder. A picture that it saves is
+one of the page; ``python -m tests.test_docs PAGE docs/pictures`` writes them.
 """
 
 import ast
@@ -54,9 +54,9 @@ class Block(NamedTuple):
 
 
 # The libraries that blocks may need, and a pattern of the code that uses them.
-LIBRARIES = {"optax": r"\boptim\b|\bimport optax", "jax": r"\bimport jax as|\binterop\b", "networkx": "networkx", "sklearn": "sklearn", "matplotlib": "matplotlib",
-             "torch": r"\bimport torch|\bfrom torch", "flax": r"\bfrom flax", "haiku": r"\bimport haiku",
-             "equinox": r"\bimport equinox"}
+LIBRARIES = {"optax": r"\boptim\b|\bimport optax", "jax": r"\bimport jax as|\binterop\b", "networkx": "networkx",
+             "sklearn": "sklearn", "matplotlib": "matplotlib", "torch": r"\bimport torch|\bfrom torch",
+             "flax": r"\bfrom flax", "haiku": r"\bimport haiku", "equinox": r"\bimport equinox"}
 
 
 def _blocks(page):
@@ -84,8 +84,8 @@ def _names(code):
 
 
 PAGES = ("layers.md", "graphs.md", "gpu.md", "recompiles.md", "extending.md", "checked_mode.md", "mutable_arrays.md",
-         "export.md", "kernels.md")
-# Pages for the first days, which also show commands: tests/test_start_pages.py and tests/recipes/test_pages.py run them.
+         "export.md", "kernels.md", "kernels_from_neural_tangents.md", "kernels_tutorial.md")
+# Pages for beginners. Their commands run in tests/test_start_pages.py and tests/recipes/test_pages.py.
 START = ("start/ten_minutes.md", "start/from_jax.md", "start/from_pytorch.md", "start/from_flax_equinox_haiku.md",
          "start/cheat_sheets.md")
 PAGES += START
@@ -127,10 +127,9 @@ def pictures_in(folder):
 
 @functools.cache
 def results_of(page):
-    """(Line of a block -> its output, name -> bytes of a picture), for the blocks of a page that need no missing library.
-    """
+    """(Line of a block -> its output, name -> bytes of a picture), for the blocks of a page that miss no library."""
     if page in IN_A_PROCESS and __name__ != "__main__":
-        return in_a_process(page), {}
+        return in_a_process(page)
     namespace = {"__name__": page.replace(".", "_")}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         outputs = {block.line: run(block, {"__name__": "__main__"} if block.program else namespace)
@@ -164,33 +163,6 @@ def test_every_block_is_read(page):
 def shown_pictures(page):
     """Names of the pictures that a page shows."""
     return re.findall(r"!\[[^]]+\]\((?:\.\./)?pictures/([^)]+)\)", (DOCS / page).read_text())
-
-
-def size_of(picture):
-    """(Width, height) of a PNG."""
-    assert picture.startswith(b"\x89PNG")
-    return struct.unpack(">2I", picture[16:24])
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if shown_pictures(page)])
-def test_a_page_makes_its_pictures(page):
-    if missing := {name for block in BLOCKS[page] for name in block.missing()}:
-        pytest.skip(f"docs/{page} uses {', '.join(sorted(missing))}: not installed")
-    made = results_of(page)[1]
-    assert sorted(made) == sorted(shown_pictures(page))
-    for name, picture in made.items():
-        stored = (DOCS / "pictures" / name).read_bytes()
-        assert len(stored) < 60_000 and size_of(stored) == size_of(picture)
-
-
-def test_every_picture_is_shown():
-    stored = {path.name for path in (DOCS / "pictures").iterdir()}
-    assert stored == {name for page in PAGES for name in shown_pictures(page)}
-
-
-def shown_pictures(page):
-    """Names of the pictures that a page shows."""
-    return re.findall(r"!\[[^]]+\]\(pictures/([^)]+)\)", (DOCS / page).read_text())
 
 
 def size_of(picture):

@@ -103,8 +103,8 @@ def test_row_has_the_shown_result_of_jax(row):
 
 def names(page):
     """Dotted names of the libraries in the page: in its text, tables and code."""
-    text = (DOCS / page).read_text()
-    return sorted(set(re.findall(r"(?<![\w.])(?:xjax|xnn|jnp|lax|random|losses|metrics|recipes)\.[A-Za-z_][\w.]*\w", text)))
+    modules = "xjax|xnn|jnp|lax|random|losses|metrics|recipes"
+    return sorted(set(re.findall(rf"(?<![\w.])(?:{modules})\.[A-Za-z_][\w.]*\w", (DOCS / page).read_text())))
 
 
 @pytest.mark.parametrize("page", START)

@@ -84,7 +84,7 @@ def work_of(page, whole):
             work.append(("bash", [argv for argv in commands(text) if whole or not set(REPEATED) & set(argv)]))
         elif kind == "python" and page not in COMMANDS_ONLY:
             work.append(("python", text))
-        elif kind == "text" and (page not in COMMANDS_ONLY or last == "bash") and work[-1][1]:                  # without commands nothing is printed
+        elif kind == "text" and (last == "bash" or page not in COMMANDS_ONLY) and work[-1][1]:    # nothing printed: []
             shown[len(work) - 1] = text
     return work, shown
 
