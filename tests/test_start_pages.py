@@ -117,6 +117,23 @@ def test_every_name_exists(page):
             pkgutil.resolve_name(f"{modules.get(first, first)}.{rest}")
 
 
+def anchors(path):
+    """The anchors of the headings of a page, as code hosts make them."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", [*START, "start/from_training_loops.md"])
+def test_every_link_leads_to_a_heading(page):
+    path = DOCS / page
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for link, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)]*)\)", text):
+        target = (path.parent / link).resolve() if link else path
+        assert target.is_file(), link
+        assert not anchor or anchor in anchors(target), f"{link}#{anchor}"
+
+
 PROGRAMS = [block for page in START for block in BLOCKS[page] if block.program]
 
 
