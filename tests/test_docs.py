@@ -126,11 +126,17 @@ def pictures_in(folder):
 
 
 @functools.cache
+def namespace_of(page):
+    """The names that a page makes; `results_of` fills it."""
+    return {"__name__": page.replace(".", "_")}
+
+
+@functools.cache
 def results_of(page):
     """(Line of a block -> its output, name -> bytes of a picture), for the blocks of a page that miss no library."""
     if page in IN_A_PROCESS and __name__ != "__main__":
         return in_a_process(page)
-    namespace = {"__name__": page.replace(".", "_")}
+    namespace = namespace_of(page)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         outputs = {block.line: run(block, {"__name__": "__main__"} if block.program else namespace)
                    for block in BLOCKS[page] if not block.missing()}

@@ -1,7 +1,7 @@
 """Tables and programs of docs/start are correct: each line of code in a table has the shown result.
 
 A table whose first column is `code` or `program` has code in this column, and its results in the columns `result` or
-`xjax`, and `JAX`: the text of the value, or the class of the error. Its rows continue the blocks before it.
+`xjax`, and `JAX`: the text of the value, or the class of the error. Its rows use the names that the page has made.
 """
 
 import ast
@@ -18,7 +18,7 @@ import pytest
 
 from tests.oracle import real_jax
 from tests.quick_compiling import flags
-from tests.test_docs import BLOCKS, DOCS, START, run
+from tests.test_docs import BLOCKS, DOCS, START, namespace_of, results_of, run
 
 
 class Row(NamedTuple):
@@ -72,21 +72,18 @@ def text_of(code, namespace):
 
 @functools.cache
 def results(page, column):
-    """Line of a row -> its result, in this library or (column "JAX") in the real one."""
-    namespace = {"__name__": "start"}
-    if column == "JAX":
+    """Line of a row -> its result, in this library or (column "JAX") in the real one, after the blocks of the page."""
+    rows = [row for row in ROWS if row.page == page and column in ("xjax", *row.cells)]
+    if column == "xjax":
+        results_of(page)
+        namespace = namespace_of(page)
+    else:
         jax = real_jax()
-        namespace |= {"jax": jax, "jnp": jax.numpy, "lax": jax.lax}
-    parts = [row for row in ROWS if row.page == page and (column != "JAX" or "JAX" in row.cells)]
-    last = max((row.line for row in parts), default=0)
-    parts += [block for block in BLOCKS[page] if not block.program and not block.missing() and block.line < last]
-    printed = {}
-    for part in sorted(parts, key=lambda part: part.line):
-        if isinstance(part, Row):
-            printed[part.line] = text_of(part.code, namespace)
-        elif column != "JAX" or "import xjax" not in part.code:
-            run(part, namespace)
-    return printed
+        namespace = {"jax": jax, "jnp": jax.numpy, "lax": jax.lax}
+        for block in BLOCKS[page]:
+            if block.line < max(row.line for row in rows) and "import xjax" not in block.code:
+                run(block, namespace)
+    return {row.line: text_of(row.code, namespace) for row in rows}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.page}-line{row.line + 1}")
@@ -113,7 +110,8 @@ def test_every_name_exists(page):
                "metrics": "xnn.metrics"}
     for name in names(page):
         first, _, rest = name.partition(".")
-        if "optim" not in rest.split(".") or importlib.util.find_spec("optax"):
+        needs = "pydantic" if first == "recipes" else "optax" if "optim" in rest.split(".") else "numpy"
+        if importlib.util.find_spec(needs):
             pkgutil.resolve_name(f"{modules.get(first, first)}.{rest}")
 
 

@@ -70,18 +70,21 @@ PAGES = ("docs/training.md", "docs/new_task.md", "docs/start/from_training_loops
 COMMANDS_ONLY = ("docs/start/ten_minutes.md", "docs/start/cheat_sheets.md", "README.md")
 # Other fast tests cover sweeps, comparisons and several processes.
 REPEATED = ("--sweep", "recipes.compare", "recipes.launch")
+# docs/training.md and docs/new_task.md have these commands too.
+REPEATED_BY_BEGINNERS = ("--dry-run", "recipes.evaluate", "recipes.report", "recipes.export")
 
 
 def work_of(page, whole):
     """(Commands and files, index of a command -> the text shown for it) of a page; of some pages, only commands."""
     work, shown, before = [], {}, None
+    left_out = () if whole else REPEATED + (REPEATED_BY_BEGINNERS if "start" in page else ())
     for kind, text in blocks(page):
         before, last = kind, before
         name = re.match(r"# (\w+\.(?:py|yaml))\n", text)
         if name:
             work.append(("file", (name[1], text)))
         elif kind == "bash" and "venv" not in text:
-            work.append(("bash", [argv for argv in commands(text) if whole or not set(REPEATED) & set(argv)]))
+            work.append(("bash", [argv for argv in commands(text) if not {*left_out} & {*argv}]))
         elif kind == "python" and page not in COMMANDS_ONLY:
             work.append(("python", text))
         elif kind == "text" and (last == "bash" or page not in COMMANDS_ONLY) and work[-1][1]:    # nothing printed: []
