@@ -83,7 +83,7 @@ def work_of(page, whole):
         name = re.match(r"# (\w+\.(?:py|yaml))\n", text)
         if name:
             work.append(("file", (name[1], text)))
-        elif kind == "bash" and "venv" not in text:
+        elif kind == "bash" and "pip install" not in text:
             work.append(("bash", [argv for argv in commands(text) if not {*left_out} & {*argv}]))
         elif kind == "python" and page not in COMMANDS_ONLY:
             work.append(("python", text))
@@ -116,6 +116,6 @@ def check_shown(outputs, shown):
 @pytest.mark.slow
 def test_the_commands_of_the_readme_run(tmp_path):
     """Each runs in a process of its own, like a user's command."""
-    for text in [text for kind, text in blocks("README.md") if kind == "bash" and "venv" not in text]:
+    for text in [text for kind, text in blocks("README.md") if kind == "bash" and "pip install" not in text]:
         for argv in commands(text):
             run([sys.executable, *argv], tmp_path)
