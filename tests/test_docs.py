@@ -44,12 +44,20 @@ class Block(NamedTuple):
     shown: str
     needs: frozenset[str]
 
+    @property
+    def program(self):
+        """The name of the file that the block is, by its first line; None if it continues the blocks before it."""
+        match = re.match(r"# (\w+\.py)\n", self.code)
+        return match and match[1]
+
     def missing(self):
         return sorted(name for name in self.needs if importlib.util.find_spec(name) is None)
 
 
 # The libraries that blocks may need, and a pattern of the code that uses them.
-LIBRARIES = {"optax": r"\boptim\b", "networkx": "networkx", "sklearn": "sklearn", "matplotlib": "matplotlib"}
+LIBRARIES = {"optax": r"\boptim\b|\bimport optax", "jax": r"\bimport jax as|\binterop\b", "networkx": "networkx",
+             "sklearn": "sklearn", "matplotlib": "matplotlib", "torch": r"\bimport torch|\bfrom torch",
+             "flax": r"\bfrom flax", "haiku": r"\bimport haiku", "equinox": r"\bimport equinox"}
 
 
 def _blocks(page):
@@ -59,8 +67,8 @@ def _blocks(page):
         made, used = _names(match[1])
         needs = frozenset(name for name, word in LIBRARIES.items() if re.search(word, match[1]))
         needs = needs.union(*(made_by.get(name, ()) for name in used))
-        made_by |= dict.fromkeys(made, needs)
         blocks.append(Block(page, text[:match.start(1)].count("\n"), match[1], match[2] or "", needs))
+        made_by |= {} if blocks[-1].program else dict.fromkeys(made, needs)
     return blocks
 
 
@@ -81,8 +89,14 @@ PAGES = ("layers.md", "graphs.md", "gpu.md", "recompiles.md", "extending.md", "c
          *(f"guides/{name}.md" for name in (
              "checkpoints_and_reproducibility", "control_flow", "custom_derivatives", "debugging",
              "numerical_precision", "performance", "random_numbers", "state_and_sharing", "troubleshooting")))
+# Pages for beginners. Their commands run in tests/test_start_pages.py and tests/recipes/test_pages.py.
+START = ("start/ten_minutes.md", "start/from_jax.md", "start/from_pytorch.md", "start/from_flax_equinox_haiku.md",
+         "start/cheat_sheets.md")
+PAGES += START
+# A block of commands and the output that is shown for it.
+COMMAND_AND_TEXT = r"^```bash\n(?:(?!```).*\n)*```\n\n```text$"
 BLOCKS = {page: _blocks(page) for page in PAGES}
-IN_A_PROCESS = {"extending.md"}
+IN_A_PROCESS = {"extending.md", "start/ten_minutes.md"}
 ALL = [block for blocks in BLOCKS.values() for block in blocks]
 
 
@@ -103,23 +117,36 @@ def run(block, module):
 
 
 def in_a_process(page):
-    """Line of a block -> its output, by this file as a program."""
-    done = subprocess.run([sys.executable, "-m", "tests.test_docs", page], cwd=DOCS.parent, capture_output=True,
-                          text=True, timeout=300, env={**os.environ, "XLA_FLAGS": flags()})
-    assert done.returncode == 0, done.stderr
-    return {int(line): text for line, text in json.loads(done.stdout.splitlines()[-1]).items()}
+    """(Line of a block -> its output, name -> bytes of a picture), by this file as a program."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([sys.executable, "-m", "tests.test_docs", page, folder], cwd=DOCS.parent,
+                              capture_output=True, text=True, timeout=300, env={**os.environ, "XLA_FLAGS": flags()})
+        assert done.returncode == 0, done.stderr
+        outputs = json.loads(done.stdout.splitlines()[-1])
+        return {int(line): text for line, text in outputs.items()}, pictures_in(folder)
+
+
+def pictures_in(folder):
+    return {path.name: path.read_bytes() for path in sorted(Path(folder).glob("*.png"))}
+
+
+@functools.cache
+def module_of(page):
+    """The names that a page makes; `results_of` fills it. In sys.modules, so that messages name its globals."""
+    module = sys.modules[Path(page).stem] = types.ModuleType(Path(page).stem)
+    return module
 
 
 @functools.cache
 def results_of(page):
     """(Line of a block -> its output, name -> bytes of a picture), for the blocks of a page that miss no library."""
     if page in IN_A_PROCESS and __name__ != "__main__":
-        return in_a_process(page), {}
-    # In sys.modules, so that messages name the globals of the page.
-    module = sys.modules[Path(page).stem] = types.ModuleType(Path(page).stem)
+        return in_a_process(page)
+    module = module_of(page)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        outputs = {block.line: run(block, module) for block in BLOCKS[page] if not block.missing()}
-        return outputs, {path.name: path.read_bytes() for path in sorted(Path(folder).glob("*.png"))}
+        outputs = {block.line: run(block, types.ModuleType("__main__") if block.program else module)
+                   for block in BLOCKS[page] if not block.missing()}
+        return outputs, pictures_in(folder)
 
 
 def printed(page):
@@ -140,13 +167,14 @@ def test_every_block_is_read(page):
     """The page has no other kind of block, and the pattern misses none."""
     fences = re.findall(r"^```(\w*)$", (DOCS / page).read_text(), re.MULTILINE)
     blocks = BLOCKS[page]
-    assert fences.count("python") == len(blocks) and fences.count("text") == sum(bool(b.shown) for b in blocks)
-    assert set(fences) == {"python", "text", ""}
+    shown = fences.count("text") - len(re.findall(COMMAND_AND_TEXT, (DOCS / page).read_text(), re.MULTILINE))
+    assert fences.count("python") == len(blocks) and shown == sum(bool(b.shown) for b in blocks)
+    assert set(fences) <= {"python", "text", ""} | ({"bash"} if page in START else set())
 
 
 def shown_pictures(page):
     """Names of the pictures that a page shows."""
-    return re.findall(r"!\[[^]]+\]\(pictures/([^)]+)\)", (DOCS / page).read_text())
+    return re.findall(r"!\[[^]]+\]\((?:\.\./)?pictures/([^)]+)\)", (DOCS / page).read_text())
 
 
 def size_of(picture):
@@ -199,7 +227,7 @@ def test_the_part_for_jax_prints_the_same_on_the_real_jax():
     real_jax()
     blocks = BLOCKS["extending.md"]
     first = next(i for i, block in enumerate(blocks) if "install_as_jax()" in block.code)
-    assert in_a_process("real-jax") == {block.line: printed("extending.md")[block.line] for block in blocks[first:]}
+    assert in_a_process("real-jax")[0] == {block.line: printed("extending.md")[block.line] for block in blocks[first:]}
 
 
 def on_real_jax():
@@ -213,5 +241,5 @@ def on_real_jax():
 
 if __name__ == "__main__":
     print(json.dumps(on_real_jax() if sys.argv[1] == "real-jax" else printed(sys.argv[1])))
-    for name, picture in results_of(sys.argv[1])[1].items() if sys.argv[2:] else ():
+    for name, picture in results_of(sys.argv[1])[1].items() if sys.argv[2:] and sys.argv[1] != "real-jax" else ():
         (Path(sys.argv[2]) / name).write_bytes(picture)

@@ -1,4 +1,4 @@
-"""docs/training.md, docs/new_task.md and the README are correct: their commands run, word for word and in order.
+"""docs/training.md, docs/new_task.md, pages of docs/start and the README are correct: their commands run in order.
 
 A ```text block is the output of the block before it: its lines occur in the output, in this order, up to numbers. A
 block that begins with a comment such as ``# name.py`` is a file of that name.
@@ -64,23 +64,30 @@ for folder, work in json.load(sys.stdin):
                 assert end.code in (0, None), (folder, argv)
         print("end of the block", flush=True)
 """
-PAGES = ("docs/training.md", "docs/new_task.md", "README.md")
+PAGES = ("docs/training.md", "docs/new_task.md", "docs/start/from_training_loops.md", "docs/start/ten_minutes.md",
+         "docs/start/cheat_sheets.md", "README.md")
+# Other tests run the Python code of these pages.
+COMMANDS_ONLY = ("docs/start/ten_minutes.md", "docs/start/cheat_sheets.md", "README.md")
 # Other fast tests cover sweeps, comparisons and several processes.
 REPEATED = ("--sweep", "recipes.compare", "recipes.launch")
+# docs/training.md and docs/new_task.md have these commands too.
+REPEATED_BY_BEGINNERS = ("--dry-run", "recipes.evaluate", "recipes.report", "recipes.export")
 
 
 def work_of(page, whole):
-    """(Commands and files, index of a command -> the text shown for it) of a page; of the README, only commands."""
-    work, shown = [], {}
+    """(Commands and files, index of a command -> the text shown for it) of a page; of some pages, only commands."""
+    work, shown, before = [], {}, None
+    left_out = () if whole else REPEATED + (REPEATED_BY_BEGINNERS if "start" in page else ())
     for kind, text in blocks(page):
+        before, last = kind, before
         name = re.match(r"# (\w+\.(?:py|yaml))\n", text)
         if name:
             work.append(("file", (name[1], text)))
-        elif kind == "bash" and "venv" not in text:
-            work.append(("bash", [argv for argv in commands(text) if whole or not set(REPEATED) & set(argv)]))
-        elif kind == "python" and page != "README.md":
+        elif kind == "bash" and "pip install" not in text:
+            work.append(("bash", [argv for argv in commands(text) if not {*left_out} & {*argv}]))
+        elif kind == "python" and page not in COMMANDS_ONLY:
             work.append(("python", text))
-        elif kind == "text" and work[-1][1]:                  # without commands nothing is printed
+        elif kind == "text" and (last == "bash" or page not in COMMANDS_ONLY) and work[-1][1]:    # nothing printed: []
             shown[len(work) - 1] = text
     return work, shown
 
@@ -109,6 +116,6 @@ def check_shown(outputs, shown):
 @pytest.mark.slow
 def test_the_commands_of_the_readme_run(tmp_path):
     """Each runs in a process of its own, like a user's command."""
-    for text in [text for kind, text in blocks("README.md") if kind == "bash" and "venv" not in text]:
+    for text in [text for kind, text in blocks("README.md") if kind == "bash" and "pip install" not in text]:
         for argv in commands(text):
             run([sys.executable, *argv], tmp_path)
