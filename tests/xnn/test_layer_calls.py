@@ -8,6 +8,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
+from tests.refusals import assert_refused
 from xjax import random
 
 
@@ -37,11 +38,19 @@ def test_errors_of_a_call_are_those_of_apply(case):
     model, params, x, _ = case
     errors = []
     for call in (model, model.apply):
-        for args in ((params,), (params, x), (params, jnp.ones((2, 5)))):
+        for args in ((params, x), (params, jnp.ones((2, 5)))):
             with pytest.raises(TypeError) as caught:
                 call(*args)
             errors.append((str(caught.value), getattr(caught.value, "__notes__", [])))
-    assert errors[:3] == errors[3:]
+    assert errors[:2] == errors[2:]
+
+
+def test_a_call_without_params_or_input(case):
+    """The `apply` of a layer may be any function, whose error is Python's."""
+    model, params, x, _ = case
+    for call, given in ((lambda: model(x), "given  f32[2,4]"), (lambda: model(), "given  nothing"),
+                        (lambda: model(x, train=True), "model.apply(params, x)"), (lambda: model(params), "(dict")):
+        assert_refused(call, TypeError, [": a layer is called with its params and an input", given])
 
 
 def test_a_layer_still_is_a_pair():
