@@ -76,8 +76,7 @@ def models(width):
         "parameters of features": (serial(D, xnn.Scale(), xnn.Bias(), xnn.PReLU(per_feature=True), xnn.LayerScale(0.5),
                                           D), ROWS),
         "gate of halves": (serial(Dense(2 * width, **W), xnn.ReGLU, D), ROWS),
-        "reshaped": (serial(C, Relu, xnn.Reshape(25, width // 2), Conv(width // 2, (3,), **W), Relu,
-                            xnn.GlobalAvgPool(), D), IMAGES),
+        "reshaped": (serial(C, xnn.Reshape(25, width // 2), Relu, xnn.GlobalAvgPool(), D), IMAGES),
         "powers": (serial(D, xnn.RectifiedMonomial(2), D, xnn.Polynomial([0.2, 0.5, 0.1]), D), ROWS),
         **{name: (serial(D, function(name), D), ROWS) for name in FUNCTIONS},
     }
