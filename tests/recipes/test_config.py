@@ -8,7 +8,7 @@ import pytest
 
 from recipes.config import RunConfig
 from recipes.errors import ConfigError
-from recipes.settings.config_file import find_config, load_config, task_names
+from recipes.settings.config_file import find_config, load_config, load_kernel_config, task_names
 from recipes.settings.listing import sections
 from recipes.settings.optim import SGD, Adam, Cosine
 from recipes.tasks import node_classification, table
@@ -127,7 +127,8 @@ def test_one_wrong_override(override, expected):
 
 
 TABLE = ["task.file=a.csv", "task.target=t"]
-GIVEN = {"mlp_table.yaml": TABLE, "own_graph.yaml": ["task.folder=g"]}          # configs that need values
+# Configs that need values.
+GIVEN = {"mlp_table.yaml": TABLE, "kernel_table.yaml": TABLE, "own_graph.yaml": ["task.folder=g"]}
 
 
 @pytest.mark.parametrize("text", ["yes", "no", "on", "null", "~", "2020-01-01", "100", "1.0", "[a]", "{a: b}", "a: b",
@@ -205,12 +206,18 @@ def test_overrides_are_read_as_yaml_and_the_last_wins():
     assert (config.optim.lr, config.task.labelled, config.seed) == (3e-4, (1, 2), 5)
 
 
+def shipped(name, file=None):
+    """(The config of a shipped name, from another file if there is one; its command.)"""
+    load, command = (load_kernel_config, "kernel") if name.startswith("kernel_") else (load_config, "train")
+    return load(file or name, () if file else GIVEN.get(name, ())), command
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_configs_load_and_say_what_they_reproduce(name):
-    load_config(name, GIVEN.get(name, ()))
+    _, command = shipped(name)
     header = list(itertools.takewhile(lambda s: s.startswith("#"), find_config(name).open()))
     assert any(line.startswith("#   figure   ") for line in header)
-    assert any(f"python -m recipes.train --config {name}" in line for line in header)
+    assert any(f"python -m recipes.{command} --config {name}" in line for line in header)
 
 
 @pytest.mark.parametrize("overrides", [("seed=7",), ("task.name=table", *TABLE)])
@@ -223,9 +230,9 @@ def test_resolved_config_gives_itself(overrides):
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_config_gives_itself(name):
-    config = load_config(name, GIVEN.get(name, ()))
+    config, _ = shipped(name)
     Path("resolved.yaml").write_text(config.to_yaml())
-    assert load_config("resolved.yaml") == config
+    assert shipped(name, "resolved.yaml")[0] == config
 
 
 def test_config_is_frozen():
