@@ -97,7 +97,15 @@ PAGES += START
 COMMAND_AND_TEXT = r"^```bash\n(?:(?!```).*\n)*```\n\n```text$"
 BLOCKS = {page: _blocks(page) for page in PAGES}
 IN_A_PROCESS = {"extending.md", "start/ten_minutes.md"}
-ALL = [block for blocks in BLOCKS.values() for block in blocks]
+SLOW = {"kernels_tutorial.md", "kernels_from_neural_tangents.md"}        # pages that train many networks
+
+
+def in_slow_tests(page, *values):
+    """The values as a parameter of a test, which is slow for some pages."""
+    return pytest.param(*values, marks=pytest.mark.slow if page in SLOW else ())
+
+
+ALL = [in_slow_tests(block.page, block) for blocks in BLOCKS.values() for block in blocks]
 
 
 def run(block, module):
@@ -183,7 +191,7 @@ def size_of(picture):
     return struct.unpack(">2I", picture[16:24])
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if shown_pictures(page)])
+@pytest.mark.parametrize("page", [in_slow_tests(page, page) for page in PAGES if shown_pictures(page)])
 def test_a_page_makes_its_pictures(page):
     if missing := {name for block in BLOCKS[page] for name in block.missing()}:
         pytest.skip(f"docs/{page} uses {', '.join(sorted(missing))}: not installed")

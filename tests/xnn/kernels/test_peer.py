@@ -21,7 +21,12 @@ def _masks(inputs, is_pair):
     return {"row_mask": (one, other) if is_pair else one}
 
 
-@pytest.mark.parametrize("name", peer.MODELS)
+# Each function in a network of one layer, and every fourth of the other models; the others are slow.
+CHOSEN = [name if name.endswith(" one") or k % 4 == 0 else pytest.param(name, marks=pytest.mark.slow)
+          for k, name in enumerate(peer.MODELS)]
+
+
+@pytest.mark.parametrize("name", CHOSEN)
 def test_values(name):
     inputs, model = peer.MODELS[name]
     layer, x1 = built(model), INPUTS[inputs]
