@@ -167,7 +167,7 @@ def definition(module: str, name: str, value: Any) -> Place | None:
         bound = _bindings(value.__module__).get(name) if value.__module__.split(".")[0] in PACKAGES else None
         return bound if isinstance(bound, Place) else _assigned(module, name, frozenset())
     code = getattr(inspect.unwrap(value) if callable(value) else value, "__code__", None)
-    if code and code.co_name == name and Path(code.co_filename).is_relative_to(ROOT):
+    if code and code.co_name == name and any(Path(code.co_filename).is_relative_to(ROOT / one) for one in PACKAGES):
         return Place(_module_of(Path(code.co_filename)), code.co_firstlineno, code.co_firstlineno)
     return _assigned(module, name, frozenset())
 
