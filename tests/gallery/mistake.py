@@ -62,8 +62,8 @@ def _of_code(program: str) -> Failed:
     printed, failed = io.StringIO(), False
     module = types.ModuleType("program")
     exec(IMPORTS, vars(module))
-    with mock.patch.dict(sys.modules, {"program": module}), contextlib.redirect_stdout(printed), \
-            warnings.catch_warnings():
+    sys.modules["program"] = module         # and not mock.patch.dict, which drops all modules imported in the program
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = lambda text, kind, *place: print(f"{kind.__name__}: {text}")
         try:
@@ -71,6 +71,7 @@ def _of_code(program: str) -> Failed:
         except Exception as err:
             failed = True
             print("".join(traceback.format_exception_only(err)))
+    del sys.modules["program"]
     return Failed(_lines(printed.getvalue()), failed)
 
 
