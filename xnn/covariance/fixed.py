@@ -138,15 +138,13 @@ def reshaped(kernel: Kernel, caller: str, sizes_of: Callable[[tuple[int, ...]], 
                   "keep the number of features, or make all values features, as Flatten does.", ValueError)
     first, second = (shape[1:-1] for shape in shapes)
 
-    def change(values: Array, batch: int, pairs: bool) -> Array:
-        return jnp.reshape(values, (*values.shape[:batch], *first, *(second if pairs and batch == 2 else ())))
+    def change(values: Any, batch: int, sizes: tuple[int, ...]) -> Any:
+        return None if values is None else jnp.reshape(values, (*values.shape[:batch], *sizes))
 
-    def variance(values: Array | None, sizes: tuple[int, ...]) -> Array | None:
-        return None if values is None else jnp.reshape(
-            values, (values.shape[0], *sizes, *(sizes if kernel.variance_pairs else ())))
-
-    return kernel.each(change).replace(var1=variance(kernel.var1, first), var2=variance(kernel.var2, second),
-                                       positions=len(first))
+    between = (*first, *second) if kernel.pairs else first
+    return kernel.replace(nngp=change(kernel.nngp, 2, between), ntk=change(kernel.ntk, 2, between),
+                          var1=change(kernel.var1, 1, first * (1 + kernel.variance_pairs)),
+                          var2=change(kernel.var2, 1, second * (1 + kernel.variance_pairs)), positions=len(first))
 
 
 @singledispatch
@@ -208,7 +206,7 @@ def dropped(kernel: Kernel, rate: float) -> Kernel:
     """The kernel after Dropout: in training, the variance of a value is larger, its covariances are as before."""
     if not (kernel.options.train and rate):
         return kernel
-    after = _at_same_values(kernel, lambda values: values / (1 - rate), kernel.ntk is not None)
+    after = _at_same_values(kernel, lambda values: values / (1 - rate), of_ntk=True)
     return after.replace(gaussian=False)
 
 

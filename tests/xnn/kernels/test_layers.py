@@ -32,6 +32,10 @@ EQUAL = {
                              serial(C, Relu, xnn.GlobalAvgPool(), D), IMAGES),
     "Reshape and back": (serial(C, Relu, xnn.Reshape(20, 8), xnn.Reshape(4, 5, 8), C, Relu, xnn.Flatten, D),
                          serial(C, Relu, C, Relu, xnn.Flatten, D), IMAGES),
+    "Reshape before attention": (
+        serial(C, xnn.Reshape(20, 8), xnn.LimitAttention(16, 4, **W), xnn.GlobalAvgPool()),
+        serial(C, xnn.Reshape(4, 5, 8), xnn.Reshape(20, 8), xnn.LimitAttention(16, 4, **W), xnn.GlobalAvgPool()),
+        IMAGES),
     "GLU": (serial(xnn.Dense(128, **W), xnn.GLU, D),
             serial(xnn.FanOut(2), xnn.parallel(D, serial(D, xnn.Sigmoid)), xnn.FanInProd, D), ROWS),
     "ReGLU": (serial(xnn.Dense(128, **W), xnn.ReGLU, D),
