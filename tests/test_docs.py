@@ -93,11 +93,14 @@ PAGES = ("layers.md", "graphs.md", "gpu.md", "recompiles.md", "extending.md", "c
 START = ("start/ten_minutes.md", "start/from_jax.md", "start/from_pytorch.md", "start/from_flax_equinox_haiku.md",
          "start/cheat_sheets.md")
 PAGES += START
+# Programs of the gallery, see tests/test_gallery_of_programs.py.
+GALLERY = tuple(f"gallery/{path.name}" for path in sorted(DOCS.glob("gallery/*.md")) if path.name != "index.md")
+PAGES += GALLERY
 # A block of commands and the output that is shown for it.
 COMMAND_AND_TEXT = r"^```bash\n(?:(?!```).*\n)*```\n\n```text$"
 BLOCKS = {page: _blocks(page) for page in PAGES}
-IN_A_PROCESS = {"extending.md", "start/ten_minutes.md"}
-SLOW = {"kernels_tutorial.md", "kernels_from_neural_tangents.md"}        # pages that train many networks
+IN_A_PROCESS = {"extending.md", "start/ten_minutes.md", *GALLERY}
+SLOW = {"kernels_tutorial.md", "kernels_from_neural_tangents.md", *GALLERY}        # pages that train many networks
 
 
 def in_slow_tests(page, *values):

@@ -1,0 +1,62 @@
+"""The programs of docs/gallery reach the number that their page gives, for three seeds.
+
+The code blocks of a page are one program, which sets `SEED = 0`. `RESULTS` has a row for each page. What the page shows
+as output and its picture are tests of tests/test_docs.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+from tests.test_docs import BLOCKS, DOCS
+
+SEEDS = range(3)
+
+
+class Result(NamedTuple):
+    """A number that a program computes: its variable, and the bounds of its value for every seed."""
+
+    variable: str
+    least: float
+    most: float
+
+
+RESULTS: dict[str, Result] = {
+}
+
+
+def program(page):
+    return "\n".join(block.code for block in BLOCKS[f"gallery/{page}.md"])
+
+
+def test_every_page_has_a_row():
+    assert {path.stem for path in (DOCS / "gallery").glob("*.md")} - {"index"} == set(RESULTS)
+
+
+@pytest.mark.parametrize("page", RESULTS)
+def test_a_program_is_short_and_has_one_seed(page):
+    code = program(page)
+    assert len(code.splitlines()) < 150
+    assert len(re.findall(r"^SEED = 0$", code, re.MULTILINE)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("page", RESULTS)
+def test_a_program_reaches_its_number(page, seed, tmp_path):
+    if missing := {name for block in BLOCKS[f"gallery/{page}.md"] for name in block.missing()}:
+        pytest.skip(f"docs/gallery/{page}.md uses {', '.join(sorted(missing))}: not installed")
+    result = RESULTS[page]
+    code = re.sub(r"^SEED = 0$", f"SEED = {seed}", program(page), flags=re.MULTILINE)
+    (tmp_path / "program.py").write_text(f"{code}\nimport json\nprint(json.dumps(float({result.variable})))\n")
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600,
+                          env={**os.environ, "PYTHONPATH": str(DOCS.parent)})
+    assert done.returncode == 0, done.stderr
+    assert result.least <= json.loads(done.stdout.splitlines()[-1]) <= result.most
