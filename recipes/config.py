@@ -18,6 +18,8 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
+from xnn.sizes import bytes_of
+
 
 def _no_bool(value: object) -> object:
     """Rejects booleans: YAML reads ``yes`` and ``on`` as true, and Python accepts true as the number 1."""
@@ -210,18 +212,8 @@ class RunConfig(Frozen, Generic[Task, Optimizer]):
                                                        f"{schedule.warmup_steps}; try {steps // 10}")
         return self
 
+
 # ---- kernel regression ------------------------------------------------------------------------------------------
-
-
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
-
-
-def bytes_of(text: str) -> float:
-    """A number of bytes from text such as "500MB".  Raises: ValueError."""
-    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*((?:[KMG]I?)?)B?\s*", text.upper())
-    if match is None:
-        raise ValueError("a size such as 500MB or 2GiB")
-    return float(match[1]) * _UNITS[match[2]]
 
 
 def _size(text: str) -> str:

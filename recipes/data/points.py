@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from recipes.config import bytes_of
 from recipes.errors import RecipeError
 from recipes.lazy import sp, xjax, xnn
+from xnn.sizes import bytes_of
 
 if TYPE_CHECKING:
     from xjax.typing import PyTree

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,8 +20,7 @@ from xjax.typing import Array, ArrayLike
 from xnn.covariance.evaluation import KINDS, as_requested, kinds_of
 from xnn.covariance.kernel import Parameterization
 from xnn.layer import Layer
-
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+from xnn.sizes import bytes_of
 
 
 def tiled_kernel(model: Layer, x1: ArrayLike, x2: ArrayLike | None = None, *, get: str | Sequence[str] = KINDS,
@@ -111,13 +109,11 @@ def _examples(x1: np.ndarray, x2: np.ndarray | None, inputs: Mapping[str, Any]) 
 
 
 def _bytes(budget: str | float) -> float:
-    if isinstance(budget, int | float):
-        return float(budget)
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([KMG]I?)?B?\s*", budget.upper())
-    if match is None:
+    try:
+        return bytes_of(budget)
+    except ValueError as err:
         raise bad("tiled_kernel", "the memory is not a number of bytes", {"memory_budget": repr(budget)},
-                  'pass a number, or text such as "500MB" or "2GiB".', ValueError)
-    return float(match[1]) * _UNITS[match[2] or ""]
+                  'pass a number, or text such as "500MB" or "2GiB".', ValueError) from err
 
 
 # Bytes of the fastest tiles on CPUs: the covariances of the layers stay in the caches. Larger products are not faster.
