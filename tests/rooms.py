@@ -76,7 +76,9 @@ def crowded() -> list[str]:
 def picture(package: str) -> str:
     """A Mermaid chart: an arrow from each room to the rooms that it imports, without arrows that others imply."""
     *rooms, _ = ORDER[package]                              # modules at the top may import all rooms
-    below = {room: {other for importing, other, _ in arrows(package) if importing == room} for room in rooms}
+    below: dict[str, set[str]] = {room: set() for room in ORDER[package]}
+    for room, other, _ in arrows(package):
+        below[room].add(other)
     reached: dict[str, set[str]] = {}
     lines = []
     for room in rooms:
