@@ -35,6 +35,7 @@ html_theme = "furo"
 html_title = f"xjax {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = "_extensions/search_scores.js"
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
