@@ -194,6 +194,17 @@ def test_a_docstring_as_markdown():
     assert extension("docstrings").as_markdown(DOCSTRING, ("x", "y", "axis")) == MARKDOWN
 
 
+def test_a_chart_as_a_picture():
+    charts = extension("charts")
+    picture = charts.svg("flowchart TD\n    nn --> lax\n    lax --> core\n    nn --> core")
+    assert picture.count("<rect") == 3 and picture.count("<line") == 3
+    assert "nn imports lax, lax imports core, nn imports core" in picture
+    assert "flowchart" not in (built() / "architecture.html").read_text()
+    for chart in ("flowchart LR\n    a --> b", "flowchart TD\n    a -- b", "flowchart TD"):
+        with pytest.raises(ValueError, match="only lines of the form"):
+            charts.svg(chart)
+
+
 # -- search -------------------------------------------------------------------------------------------------------
 
 @functools.cache
@@ -201,8 +212,8 @@ def search(*queries):
     """For each query, the pages that the site's search finds, the best first. Node runs the site's own scripts."""
     if shutil.which("node") is None:
         pytest.skip("the site's search is JavaScript, and Node is not installed")
-    done = subprocess.run(["node", ROOT / "tests" / "site_search.js", built(), *queries], capture_output=True, text=True,
-                          check=True)
+    command = ["node", ROOT / "tests" / "site_search.js", built(), *queries]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return dict(zip(queries, json.loads(done.stdout), strict=True))
 
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
-from pygments.lexers import TextLexer
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -287,6 +286,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("public", Public)
     app.connect("doctree-read", link_names)
     app.connect("config-inited", _prepare)
-    app.add_lexer("mermaid", TextLexer)
     source_pages.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}
