@@ -223,3 +223,14 @@ def search(*queries):
 ])
 def test_search(query, page):
     assert page in search(query)[query][:10]
+
+
+# Questions of users and the page that answers each.
+QUESTIONS = dict(re.findall(r"^\| (.+) \| \[[^]]+\]\((.+?)\.md(?:#\S+)?\) \|$",
+                            (ROOT / "docs" / "questions.md").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_search_answers_questions(question):
+    assert len(QUESTIONS) >= 30
+    assert QUESTIONS[question] in search(*QUESTIONS)[question][:3]

@@ -246,7 +246,7 @@ RECIPES = (
 {_TRAIN} mlp_table.yaml task.file=houses.csv task.target=town task.columns='{{price: category}}' --preview
 """, _HOUSES),
     Mistake("A regression of a target with texts", """\
-One cell of the column is a text. See [your own table](../training.md#your-own-table) for gaps and kinds of
+One cell of the column is a text. See [your own table](../training.md#your-own-table-csv-parquet) for gaps and kinds of
 columns.""", f"""\
 {_TRAIN} mlp_table.yaml task.file=houses.csv task.target=price task.kind=regression --preview
 """, f"""\

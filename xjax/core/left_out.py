@@ -255,7 +255,7 @@ def reason(module: str, name: str) -> str | None:
 
 def as_markdown() -> str:
     """The tables for docs/left_out.md."""
-    lines = ["# Names that are left out", "",
+    lines = ["# Names of JAX that xjax lacks", "",
              'Every public name of JAX 0.12 and of JAX 0.10.2 exists here, except the names below. "(0.12)" marks new '
              'names of JAX 0.12, "(before 0.12)" names that were removed in 0.12.', "",
              *_table(("module", "names", "reason"), _rows()), "",
