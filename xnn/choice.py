@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -69,8 +70,9 @@ def switch(*layers: LayerLike, **by_name: LayerLike) -> Layer:
     def rebuild(some: Mapping[Any, Layer]) -> Layer:
         return switch(**some) if by_name else switch(*some.values())
 
-    return combine("switch", children, walk, forward, dict_of(children) if by_name else tuple, rebuild=rebuild,
+    made = combine("switch", children, walk, forward, dict_of(children) if by_name else tuple, rebuild=rebuild,
                    inputs=inputs)
+    return dataclasses.replace(made, kernel_rule=None)          # a kernel of different layers is not defined
 
 
 def _checked(index: ArrayLike) -> Array:

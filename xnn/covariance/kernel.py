@@ -15,7 +15,7 @@ import itertools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -27,11 +27,22 @@ from xjax.typing import Array, ArrayLike
 Parameterization: TypeAlias = Literal["standard", "ntk"]
 
 
+_FIX = ("compose layers that have a kernel, such as residual and FanInSum (docs/kernels.md), or compute the kernel of "
+        "the finite network: xnn.kernels.empirical_ntk.")
+
+
+def _no_array(self: object, *_: object, **options: object) -> NoReturn:
+    raise bad("Layer.kernel", "a function of arrays was applied to a kernel or its inputs",
+              {"type": type(self).__name__}, _FIX)
+
+
 class Pair(NamedTuple):
     """An extra input of a layer: its value for x1 and its value for x2."""
 
     of1: Any
     of2: Any
+
+    __jax_array__ = __array__ = _no_array
 
 
 NONE = Pair(None, None)
@@ -49,8 +60,20 @@ class NeedsPairs(Exception):
         self.kind = kind
 
 
+class NoArray:
+    """A value that layers get in place of an array while a kernel is computed. A function of arrays refuses it."""
+
+    __jax_array__ = __array__ = __getitem__ = _no_array
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_") or not hasattr(Array, name):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        raise bad("Layer.kernel", f"a kernel has no attribute `{name}` of arrays", {"type": type(self).__name__}, _FIX,
+                  AttributeError)
+
+
 @dataclass(frozen=True)
-class Points:
+class Points(NoArray):
     """The inputs themselves, before a first layer whose kernel does not depend on inner products only.
 
     Attributes: x1, x2: arrays of one batch axis, then positions, then features; x2 is None where it equals x1. Tokens
@@ -113,7 +136,7 @@ def new_weights() -> frozenset[int]:
 
 @tree_util.register_pytree_node_class
 @dataclass(frozen=True)
-class Kernel:
+class Kernel(NoArray):
     """Covariances of the values of a layer, averaged over its features.
 
     The value at position s of x1[i] and the value at position t of x2[j] have the covariance ``nngp[i, j, *s, *t]``;

@@ -87,7 +87,7 @@ def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = Non
     if out_bias is not None:
         projections["out"] = Dense(features, bias=out_bias, w_init=w_init)
     norms = {} if head_norm is None else {"query_norm": head_norm, "key_norm": head_norm}
-    return composite(attention, "MultiHeadAttention", attend=attend, **projections, **norms)
+    return _without_kernel(composite(attention, "MultiHeadAttention", attend=attend, **projections, **norms))
 
 
 @recorded()
@@ -114,8 +114,17 @@ def CrossAttention(features: int, heads: int, *, head_size: int | None = None, k
         return layers.out(layers.attend(layers.query(x), key=key, value=value, mask=context_mask))
 
     attend = ContextAttention(heads, head_size, kv_heads=kv_heads, dropout=dropout, scale=scale)
-    return composite(attention, "CrossAttention", attend=attend,
-                     **_projections(features, heads, kv_heads, head_size, bias, w_init))
+    return _without_kernel(composite(attention, "CrossAttention", attend=attend,
+                                     **_projections(features, heads, kv_heads, head_size, bias, w_init)))
+
+
+def _without_kernel(layer: Layer) -> Layer:
+    """The layer, whose `kernel` is refused: in the limit the weights of attention are not constant."""
+    def kernel_rule(_, **inputs):
+        raise bad(f"{layer.name}.kernel", "the softmax of products of queries and keys has no kernel in closed form",
+                  fix="LimitAttention has one, or compute that of the finite network: xnn.kernels.empirical_ntk.")
+
+    return dataclasses.replace(layer, kernel_rule=kernel_rule)
 
 
 def _head_sizes(caller: str, features: int, heads: int, head_size: int | None, kv_heads: int | None) -> tuple[int, int]:

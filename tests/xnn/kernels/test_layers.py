@@ -7,9 +7,12 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.refusals import assert_refused
+from tests.xnn.rows import ROWS as LAYERS
+from tests.xnn.rows.row import draw
 from xjax.nn.initializers import normal, variance_scaling
 from xnn import Conv, Dense, Relu, serial
 from xnn.graph import GIN, ChebConv, Graph, GraphSAGE
+from xnn.models import ViT, ViTConfig
 
 W = {"w_init": variance_scaling(1.5, "fan_in", "normal"), "b_init": normal(0.3)}
 D = Dense(64, **W)
@@ -226,3 +229,32 @@ def test_a_pool_ignores_padding():
         np.testing.assert_allclose(layer.apply((), padded, row_mask=mask), [expected, np.zeros(3)], 1e-6)
         gradient = xjax.grad(lambda x, layer=layer: layer.apply((), x, row_mask=mask).sum())(padded)
         assert np.all(np.isfinite(gradient)) and not np.any(gradient[1])
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * ("," in name)) for name in LAYERS])
+def test_every_layer_has_a_kernel_or_names_itself(name):
+    """Its kernel on inputs, or an error that names a layer or the kernel, and has a remedy."""
+    row = LAYERS[name]
+    x, extra = draw(row)
+    try:
+        kernels = row.layer.kernel(x, **extra)
+    except (TypeError, ValueError, AttributeError) as err:
+        first, *_, last = str(err).splitlines()
+        assert "kernel" in first and last.startswith("  fix: ")
+    else:
+        assert all(np.isfinite(kernel).all() for kernel in kernels)
+
+
+@pytest.mark.parametrize("model, x, message", [
+    (ViT(ViTConfig(image=8, patch=4, classes=3, layers=1, features=16, hidden=32, heads=2)), drawn(2, 8, 8, 3),
+     "a function of arrays was applied to a kernel"),
+    (xnn.composite(lambda layers, x: layers.body(x.reshape(-1, 4)), body=D), drawn(2, 2, 2), "attribute `reshape`"),
+    (xnn.composite(lambda layers, x: layers.body(x)[:, 0], body=D), drawn(2, 3), "a function of arrays"),
+    (xnn.composite(lambda layers, x: jnp.tanh(layers.body(x)), body=D), drawn(2, 3), "a function of arrays"),
+    (serial(D, xnn.MultiHeadAttention(64, 2)), drawn(2, 3, 4), "MultiHeadAttention.kernel: the softmax"),
+    (xnn.switch(D, D), drawn(2, 3), "switch.kernel: the layer has no kernel"),
+    (xnn.LSTM(4), drawn(2, 3, 4), "LSTM.kernel: the layer has no kernel"),
+])
+def test_functions_of_arrays_and_layers_without_a_kernel(model, x, message):
+    extra = {"index": 0} if "index" in model.extra_inputs else {}
+    assert_refused(lambda: model.kernel(x, **extra), (TypeError, AttributeError), message)
