@@ -47,7 +47,7 @@ def _places(arrows: list[tuple[str, ...]]) -> dict[str, tuple[float, float]]:
             level[a] = max(level[a], level[b] + 1)
     ends = {a for a, _ in arrows}
     for name in names:
-        if name not in ends:                            # close to those that point to it, not in the last row
+        if name not in ends:                            # right below the names that point to it
             level[name] = min(level[a] for a, b in arrows if b == name) - 1
     rows = [list(row) for _, row in groupby(sorted(names, key=lambda name: -level[name]), key=lambda name: level[name])]
     middle: dict[str, float] = {}
