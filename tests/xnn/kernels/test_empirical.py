@@ -48,8 +48,10 @@ def by_hand(apply, params, x1, x2):
     return np.moveaxis(product, n, 1)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", MODELS)
+# The fast set has one method for each model, in turn.
+@pytest.mark.parametrize("name, method", [
+    pytest.param(name, method, marks=[pytest.mark.slow] * (i % len(METHODS) != j))
+    for i, name in enumerate(MODELS) for j, method in enumerate(METHODS)])
 def test_methods(name, method):
     layer, shape = MODELS[name]
     with xjax.enable_x64(True):

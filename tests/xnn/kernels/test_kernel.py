@@ -19,6 +19,11 @@ def drawn(*shape):
     return np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
+def slow(*values):
+    """The values as a parameter of a slow test."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def test_get():
     x = drawn(3, 4)
     both = DEEP.kernel(x)
@@ -85,9 +90,10 @@ def test_transformations():
     np.testing.assert_allclose(spread[0], mapped[0], 1e-5)
 
 
-@pytest.mark.parametrize("parameterization", ["ntk", "standard"])
-@pytest.mark.parametrize("layer", [Relu, Tanh, xnn.ExactGelu], ids=lambda one: one.name)
-def test_gradients(parameterization, layer):
+@pytest.mark.parametrize("layer, parameterization", [
+    (Relu, "ntk"), (Tanh, "standard"), slow(Relu, "standard"), slow(Tanh, "ntk"), slow(xnn.ExactGelu, "ntk"),
+    slow(xnn.ExactGelu, "standard")], ids=lambda one: getattr(one, "name", one))
+def test_gradients(layer, parameterization):
     def loss(x, scale, bias):
         dense = Dense(16, w_init=variance_scaling(scale, "fan_in", "normal"), b_init=normal(bias))
         both = serial(dense, layer, dense, layer, dense).kernel(x, parameterization=parameterization)
@@ -106,13 +112,15 @@ def test_gradients(parameterization, layer):
             np.testing.assert_allclose(jnp.sum(grad * direction), (at(step) - at(-step)) / (2 * step), 1e-5)
 
 
-def test_gradients_are_finite_at_equal_inputs_and_zeros():
+@pytest.mark.parametrize("layer", [
+    Relu, Tanh, xnn.Sign, *map(slow, (xnn.Abs, xnn.Erf(), xnn.ExactGelu, xnn.RectifiedMonomial(2)))],
+    ids=lambda one: one.name)
+def test_gradients_are_finite_at_equal_inputs_and_zeros(layer):
     rows = np.stack([drawn(4), drawn(4), np.zeros(4, np.float32)])
-    for layer in (Relu, Tanh, xnn.Abs, xnn.Erf(), xnn.ExactGelu, xnn.Sign, xnn.RectifiedMonomial(2)):
-        model = serial(Dense(16), layer, Dense(16), layer, Dense(1))
-        for x2 in (None, rows):
-            value, grad = xjax.value_and_grad(lambda x: sum(map(jnp.sum, model.kernel(x, x2))))(rows)
-            assert np.isfinite(value) and np.all(np.isfinite(grad)), (layer.name, x2 is None)
+    model = serial(Dense(16), layer, Dense(16), layer, Dense(1))
+    for x2 in (None, rows):
+        value, grad = xjax.value_and_grad(lambda x, x2=x2: sum(map(jnp.sum, model.kernel(x, x2))))(rows)
+        assert np.isfinite(value) and np.all(np.isfinite(grad))
 
 
 def test_empty_batches():

@@ -25,8 +25,10 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("parameterization", ["standard", "ntk"])
-@pytest.mark.parametrize("name", MODELS)
+# The fast set has one parameterization of each model, in turn.
+@pytest.mark.parametrize("name, parameterization", [
+    pytest.param(name, one, marks=[pytest.mark.slow] * (i % 2 != j))
+    for i, name in enumerate(MODELS) for j, one in enumerate(("standard", "ntk"))])
 def test_inner_products(name, parameterization):
     layer, shape = MODELS[name]
     x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
