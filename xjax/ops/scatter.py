@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core.config import UNCHECKED, marked
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.jaxpr import Atom, Jaxpr, Literal
@@ -29,8 +30,6 @@ from xjax.ops.piecewise import max, min
 from xjax.ops.shape import reshape
 from xjax.ops.zeros import full_of, instantiate, zeros_of
 from xjax.typing import Array, ArrayLike
-
-PROMISED = GatherScatterMode.PROMISE_IN_BOUNDS
 
 
 # -- scatter (set) ------------------------------------------------------------------------------------------------
@@ -58,7 +57,7 @@ def _scatter_jvp(primals, tangents, *, dimension_numbers, update_jaxpr, update_c
     ids = _window_ids(typeof(indices), typeof(updates), n)
     winners = scatter_p.bind(zeros_of(typeof(x).update(dtype=np.dtype(np.uint32), weak_type=False)), indices, ids,
                              **params)
-    seen = read_windows(winners, indices, typeof(ids), n, mode=PROMISED)
+    seen = _read_back(winners, indices, typeof(ids), n)
     untouched = eq(winners, zeros_of(winners.aval))
     won = eq(ids, seen)
 
@@ -68,6 +67,12 @@ def _scatter_jvp(primals, tangents, *, dimension_numbers, update_jaxpr, update_c
         return scatter_add(kept, indices, written, n, **flags)
 
     return combine(x, updates), combine(instantiate(dx), instantiate(du))
+
+
+def _read_back(x: Array, indices: ArrayLike, updates: ShapedArray, n: ScatterDimensionNumbers) -> Array | np.ndarray:
+    """The windows that a scatter wrote; any value where it wrote none. Checked mode checks the scatter instead."""
+    with marked(UNCHECKED):
+        return read_windows(x, indices, updates, n, mode=GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
 def _window_ids(indices: ShapedArray, updates: ShapedArray, n: ScatterDimensionNumbers) -> Array:
@@ -172,7 +177,7 @@ def _extremal_jvp(p: Callable[[], Primitive], attains: Callable) -> Callable:
             return out, _tangent_of_windows(dx, du, x, indices, updates, attains, n, flags)
         dtype = out.aval.dtype
         one = number_of(dtype, 1)
-        won = convert_element_type(eq(updates, read_windows(out, indices, typeof(updates), n, mode=PROMISED)), dtype)
+        won = convert_element_type(eq(updates, _read_back(out, indices, typeof(updates), n)), dtype)
         kept = convert_element_type(eq(x, out), dtype)
         winners = scatter_add(zeros_of(out.aval), indices, won, n, **flags)
         touched = scatter_add(zeros_of(out.aval), indices, full_of(typeof(updates), 1), n, **flags)

@@ -30,10 +30,11 @@ def clip_grads(grad_tree: PyTree, max_norm: ArrayLike) -> PyTree:
     [Array([3., 4.], dtype=float32)]
     """
     norm = l2_norm(grad_tree)
+    small = norm <= max_norm
 
     def clip(g: Array) -> Array:
         dtype, g = jnp.result_type(g), _wide(g)
-        clipped = jnp.where(norm <= max_norm, g, g * (max_norm / norm))
+        clipped = jnp.where(small, g, g * (max_norm / jnp.where(small, 1, norm)))
         return clipped.astype(dtype) if jnp.issubdtype(dtype, jnp.inexact) else clipped
 
     return tree_util.tree_map(clip, grad_tree)
