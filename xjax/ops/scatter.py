@@ -31,7 +31,6 @@ from xjax.ops.shape import reshape
 from xjax.ops.zeros import full_of, instantiate, zeros_of
 from xjax.typing import Array, ArrayLike
 
-
 # -- scatter (set) ------------------------------------------------------------------------------------------------
 
 def _scatter_jvp(primals, tangents, *, dimension_numbers, update_jaxpr, update_consts, **flags):
