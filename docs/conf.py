@@ -18,7 +18,8 @@ author = "the authors of xjax"
 copyright = "the authors of xjax"
 release = version = __version__
 
-extensions = ["myst_parser", "_extensions.charts", "_extensions.public", "_extensions.recipe_tables"]
+extensions = ["myst_parser", "_extensions.charts", "_extensions.link_titles", "_extensions.public",
+              "_extensions.recipe_tables"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_extensions", "_static"]
 public_modules = MODULES

@@ -205,6 +205,14 @@ def test_a_chart_as_a_picture():
             charts.svg(chart)
 
 
+def test_links_have_titles():
+    """A link whose text is the name of a file, in the file, has the title of the page or the section."""
+    page = (built() / "questions.html").read_text()
+    assert ">Stop and resume<" in page and ">Recompilation<" in page
+    links = re.findall(r'<a class="reference internal" [^>]*>(?:<span[^>]*>)?([^<]*)', page)
+    assert len(links) > 30 and not [text for text in links if text.endswith(".md")]
+
+
 # -- search -------------------------------------------------------------------------------------------------------
 
 @functools.cache
