@@ -1,7 +1,7 @@
 """The programs of docs/gallery reach the number that their page gives, for three seeds.
 
-The code blocks of a page are one program, which sets `SEED = 0`. `RESULTS` has a row for each page. What the page shows
-as output and its picture are tests of tests/test_docs.py.
+The code blocks of a page are one program, which sets `SEED = 0`. `RESULTS` has a row for each page. The output
+and the picture of a page are tests of tests/test_docs.py.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Result(NamedTuple):
 
 
 RESULTS: dict[str, Result] = {
+    "nodes_from_csv": Result("accuracy", 0.88, 0.99),
 }
 
 
