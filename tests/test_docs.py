@@ -50,6 +50,11 @@ class Block(NamedTuple):
         match = re.match(r"# (\w+\.py)\n", self.code)
         return match and match[1]
 
+    @property
+    def is_for_several_processes(self):
+        """Whether the block is a program that joins other processes; tests/test_guide_commands.py starts these."""
+        return self.program is not None and "distributed.initialize(" in self.code
+
     def missing(self):
         return sorted(name for name in self.needs if importlib.util.find_spec(name) is None)
 
@@ -87,8 +92,11 @@ def _names(code):
 PAGES = ("layers.md", "graphs.md", "gpu.md", "recompiles.md", "extending.md", "checked_mode.md", "mutable_arrays.md",
          "export.md", "kernels.md", "kernels_from_neural_tangents.md", "kernels_tutorial.md",
          *(f"guides/{name}.md" for name in (
-             "checkpoints_and_reproducibility", "control_flow", "custom_derivatives", "debugging",
-             "numerical_precision", "performance", "random_numbers", "state_and_sharing", "troubleshooting")))
+             "checkpoints_and_reproducibility", "control_flow", "custom_derivatives", "debugging", "deployment",
+             "many_devices", "numerical_precision", "performance", "random_numbers", "state_and_sharing",
+             "troubleshooting", "why_xjax")))
+# Guides with commands and manifests, which tests/test_guide_commands.py checks.
+WITH_COMMANDS = ("guides/many_devices.md",)
 # Pages for beginners. Their commands run in tests/test_start_pages.py and tests/recipes/test_pages.py.
 START = ("start/ten_minutes.md", "start/from_jax.md", "start/from_pytorch.md", "start/from_flax_equinox_haiku.md",
          "start/cheat_sheets.md")
@@ -99,7 +107,7 @@ PAGES += GALLERY
 # A block of commands and the output that is shown for it.
 COMMAND_AND_TEXT = r"^```bash\n(?:(?!```).*\n)*```\n\n```text$"
 BLOCKS = {page: _blocks(page) for page in PAGES}
-IN_A_PROCESS = {"extending.md", "start/ten_minutes.md", *GALLERY}
+IN_A_PROCESS = {"extending.md", "start/ten_minutes.md", "guides/many_devices.md", *GALLERY}
 SLOW = {"kernels_tutorial.md", "kernels_from_neural_tangents.md", *GALLERY}        # pages that train many networks
 
 
@@ -108,7 +116,8 @@ def in_slow_tests(page, *values):
     return pytest.param(*values, marks=pytest.mark.slow if page in SLOW else ())
 
 
-ALL = [in_slow_tests(block.page, block) for blocks in BLOCKS.values() for block in blocks]
+ALL = [in_slow_tests(block.page, block) for blocks in BLOCKS.values() for block in blocks
+       if not block.is_for_several_processes]
 
 
 def run(block, module):
@@ -157,7 +166,7 @@ def results_of(page):
     module = module_of(page)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         outputs = {block.line: run(block, types.ModuleType("__main__") if block.program else module)
-                   for block in BLOCKS[page] if not block.missing()}
+                   for block in BLOCKS[page] if not block.missing() and not block.is_for_several_processes}
         return outputs, pictures_in(folder)
 
 
@@ -181,7 +190,8 @@ def test_every_block_is_read(page):
     blocks = BLOCKS[page]
     shown = fences.count("text") - len(re.findall(COMMAND_AND_TEXT, (DOCS / page).read_text(), re.MULTILINE))
     assert fences.count("python") == len(blocks) and shown == sum(bool(b.shown) for b in blocks)
-    assert set(fences) <= {"python", "text", ""} | ({"bash"} if page in START else set())
+    more = {"bash"} if page in START else {"bash", "yaml"} if page in WITH_COMMANDS else set()
+    assert set(fences) <= {"python", "text", "", *more}
 
 
 def shown_pictures(page):

@@ -29,6 +29,10 @@ class Result(NamedTuple):
 
 
 RESULTS: dict[str, Result] = {
+    "infinite_width": Result("accuracy", 0.98, 1.0),
+    "many_devices": Result("largest", 0.0, 1e-5),
+    "nodes_from_csv": Result("accuracy", 0.88, 0.99),
+    "simulation": Result("distance", 0.0, 1e-3),
 }
 
 

@@ -1,4 +1,4 @@
-"""Tables and programs of docs/start are correct: each line of code in a table has the shown result.
+"""Tables and programs of docs/start and of one guide are correct: each line of code in a table has the shown result.
 
 A table whose first column is `code` or `program` has code in this column, and its results in the columns `result` or
 `xjax`, and `JAX`: the text of the value, or the class of the error. Its rows use the names that the page has made.
@@ -54,7 +54,9 @@ def checked_rows(page):
             yield from (Row(page, line + 2 + i, dict(zip(header, row))) for i, row in enumerate(rows))
 
 
-ROWS = [row for page in START for row in checked_rows(page)]
+# Pages whose tables have programs and their results.
+WITH_RESULTS = (*START, "guides/why_xjax.md")
+ROWS = [row for page in WITH_RESULTS for row in checked_rows(page)]
 
 
 def text_of(code, namespace):

@@ -8,6 +8,7 @@ import pytest
 import xjax
 import xnn
 from xjax import export
+from xnn.graph import GAT, GIN, EdgeConv, Graph, GraphSAGE, planted_partition
 
 # name -> (network, an input's shape and dtype, its symbolic shape)
 NETWORKS = {
@@ -48,3 +49,25 @@ def test_any_batch_size(name):
     gradients = [xjax.tree.leaves(xjax.grad(lambda p, f=f: loss(f, p))(params)) for f in (call, apply)]
     for ours, direct in zip(*gradients, strict=True):
         np.testing.assert_allclose(ours, direct, rtol=1e-3, atol=1e-3)
+
+
+GRAPH_LAYERS = {"GraphConvolution": xnn.GraphConvolution(3, norm="symmetric"), "GraphSAGE": GraphSAGE(3),
+                "GAT": GAT(3, heads=2), "GIN": GIN(xnn.Dense(3)), "EdgeConv": EdgeConv(xnn.Dense(3))}
+
+
+@pytest.mark.parametrize("name", GRAPH_LAYERS)
+def test_a_graph_of_any_size(name):
+    """Numbers of nodes and edges are symbolic, and the edges are in any order."""
+    layer = GRAPH_LAYERS[name]
+    _, params = layer.init(xjax.random.key(0), (-1, 4))
+
+    def apply(x, senders, receivers):
+        return layer.apply(params, x, Graph(x, None, senders, receivers, None, None, None))
+
+    nodes, edges = export.symbolic_shape("nodes, edges")
+    ends = xjax.ShapeDtypeStruct((edges,), np.int32)
+    call = export.deserialize(export.export(xjax.jit(apply))(
+        xjax.ShapeDtypeStruct((nodes, 4), np.float32), ends, ends).serialize()).call
+    for graph, _ in (planted_partition(20, 2, degree=4, features=4), planted_partition(31, 3, degree=5, features=4)):
+        ours, direct = call(graph.nodes, graph.senders, graph.receivers), layer.apply(params, graph.nodes, graph)
+        np.testing.assert_allclose(ours, direct, rtol=1e-4, atol=1e-5)

@@ -109,6 +109,22 @@ def test_a_size_is_a_number_in_the_program():
     assert (float(sums), int(size), product.tolist(), float(mean)) == (4.0, 6, [6.0, 6.0], 1.0)
 
 
+@pytest.mark.parametrize("index", [np.array([0, -1]), np.array([[-6], [5]]), np.array([2, 3], np.uint8)], ids=repr)
+def test_positions_along_an_axis_of_symbolic_size(index):
+    """Known positions and computed ones, for reading and writing; negative ones count from the end."""
+    x = np.arange(24, dtype=np.float32).reshape(6, 4)
+    known = exported(lambda x: (x[index], x.at[index].add(1)), "b, 4", constraints=["b >= 6"])
+    written = x.copy()
+    np.add.at(written, index, 1)
+    for got, expected in zip(known.call(x), (x[index], written)):
+        np.testing.assert_array_equal(got, expected)
+    b, k = export.symbolic_shape("b, k", constraints=["b >= 6"])
+    specs = xjax.ShapeDtypeStruct((b, 4), np.float32), xjax.ShapeDtypeStruct((k,), index.dtype)
+    computed = export.export(xjax.jit(lambda x, i: (x[i], x.at[i].add(1))))(*specs)
+    for got, expected in zip(computed.call(x, index.ravel()), (x[index.ravel()], written)):
+        np.testing.assert_array_equal(got, expected)
+
+
 @pytest.mark.parametrize(("texts", "shapes", "words"), [
     (("2*b, 4",), ((5, 4),), "b is not an integer"), (("b, 4",), ((0, 4),), "b >= 1"),
     (("b, b",), ((3, 4),), "has another shape"), (("b, 4", "b, 4"), ((3, 4), (2, 4)), "has another shape"),
@@ -174,3 +190,15 @@ def test_a_multiple():
 def test_eval_shape_has_symbolic_results():
     spec = xjax.ShapeDtypeStruct((B, 4), np.float32)
     assert xjax.eval_shape(lambda x: x.reshape(-1, 2), spec).shape == (2 * B, 2)
+
+
+def test_reads_out_of_range_of_an_axis_of_symbolic_size():
+    """Indices beyond the size of the call are filled; dropped and clamped ones in writes, also along two axes."""
+    x, i = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([1, 3, 7], np.int32)
+    f = exported(lambda x: (x.at[i].get(mode="fill", fill_value=-1), x.at[i, i].get(mode="fill", fill_value=-1),
+                            x.at[i].add(1, mode="drop"), x.at[i].add(1, mode="clip")), "b, 3")
+    filled, pairs, dropped, clamped = map(np.asarray, f.call(x))
+    np.testing.assert_array_equal(filled, [x[1], x[3], [-1] * 3])
+    np.testing.assert_array_equal(pairs, [x[1, 1], -1, -1])
+    np.testing.assert_array_equal(dropped - x, np.array([0, 1, 0, 1])[:, None] + np.zeros((4, 3)))
+    np.testing.assert_array_equal(clamped - x, np.array([0, 1, 0, 2])[:, None] + np.zeros((4, 3)))

@@ -24,7 +24,7 @@ from xjax.core.trace import Tracer, known_value
 from xjax.core.types import number_of, typeof
 from xjax.ops.checks import static_int
 from xjax.ops.compare import lt, select_n
-from xjax.ops.convert import convert_element_type
+from xjax.ops.convert import convert_element_type, size_as
 from xjax.ops.elementwise import add
 from xjax.runtime.arrays.array import Array
 from xjax.typing import Array as AnyArray
@@ -216,6 +216,8 @@ def _array_of(items: Sequence[Any]) -> np.ndarray:
 def wrapped(positions: AnyArray | np.ndarray, size: int, wraps: bool = True) -> ArrayLike:
     """Positions of at least 32 bits, with `size` added to negative ones unless `wraps` is false."""
     if isinstance(positions, np.ndarray):
+        if type(size) is Dim and wraps:
+            return select_n(positions < 0, positions, add(positions, size_as(size, positions.dtype)))
         return np.where(positions < 0, positions + size, positions).astype(positions.dtype) if wraps else positions
     unsigned = dtypes.is_unsigned(positions.aval.dtype)
     positions = widened(positions)
@@ -223,7 +225,8 @@ def wrapped(positions: AnyArray | np.ndarray, size: int, wraps: bool = True) -> 
         return positions
     dtype = positions.aval.dtype
     negative = lt(positions, _number(0, dtype))
-    return select_n(negative, positions, add(positions, _number(size, dtype)))
+    number = size_as(size, dtype) if type(size) is Dim else _number(size, dtype)
+    return select_n(negative, positions, add(positions, number))
 
 
 def widened(positions: AnyArray) -> AnyArray:

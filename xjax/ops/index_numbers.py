@@ -14,6 +14,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.symbolic.dims import is_static, max_dim
 from xjax.core.types import ShapedArray
 
 Axes = tuple[int, ...]
@@ -119,9 +120,16 @@ def wide_indices(b: Builder, indices: Value) -> Value:
 
 def last_starts(b: Builder, indices: Value, sizes: Sequence[int], windows: Sequence[int], axes: Axes) -> Value:
     """The largest valid index for each component, in the shape of the indices."""
-    top = dtypes.iinfo(indices.aval.dtype).max
-    values = np.array([min(max(sizes[a] - windows[a], 0), int(top)) for a in axes], indices.aval.dtype)
-    row = b.constant(values, ShapedArray(values.shape, indices.aval.dtype))
+    dtype, last = indices.aval.dtype, [max_dim(sizes[a] - windows[a], 0) for a in axes]
+    row_type = ShapedArray((len(last),), dtype)
+    if is_static(last):
+        row = b.constant(np.array([min(n, int(dtypes.iinfo(dtype).max)) for n in last], dtype), row_type)
+    else:
+        one = ShapedArray((1,), dtype)
+        parts = [b.broadcast(b.convert(b.size(n), dtype), one, ()) for n in last]
+        row = parts[0] if len(parts) == 1 else b.op(
+            f"stablehlo.concatenate {', '.join(part.name for part in parts)}, dim = 0 : "
+            f"({', '.join(part.type for part in parts)}) -> {tensor_type(row_type)}", row_type)
     return b.broadcast(row, indices.aval, (indices.aval.ndim - 1,))
 
 

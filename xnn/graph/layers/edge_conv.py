@@ -104,7 +104,7 @@ def PointNet(local: Layer, whole: Layer | None = None, *, self_loops: bool = Tru
         mask = node_mask(values["graph"], x)
         if self_loops:
             own = call_on_rows(call, "local", jnp.concatenate([x, jnp.zeros_like(p)], -1), mask)
-            has_edges = edges.sum(jnp.ones((len(edges), 1), x.dtype)) > 0
+            has_edges = edges.sum(jnp.ones((edges.senders.shape[0], 1), x.dtype)) > 0
             y = jnp.maximum(jnp.where(has_edges, y, own), own)
         return y if whole is None else call_on_rows(call, "whole", y, mask)
 

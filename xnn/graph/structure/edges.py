@@ -182,7 +182,7 @@ class Edges:
     def degree(self, *, weighted: bool = False) -> Array:
         """float32[n]: number of edges that each node receives; with `weighted` the sum of their weights."""
         weight = self.weight if weighted else None
-        return self.sum(jnp.ones(len(self), np.float32) if weight is None else weight)
+        return self.sum(jnp.ones(self.senders.shape[0], np.float32) if weight is None else weight)
 
 
 tree_util.register_dataclass(Edges, [name for name in Edges.__dataclass_fields__ if name != "n_nodes"], ["n_nodes"])
