@@ -29,6 +29,7 @@ class Result(NamedTuple):
 
 
 RESULTS: dict[str, Result] = {
+    "gaussian_process": Result("coverage", 0.92, 0.94),
 }
 
 
