@@ -1,7 +1,7 @@
 """The programs of docs/gallery reach the number that their page gives, for three seeds.
 
-The code blocks of a page are one program, which sets `SEED = 0`. `RESULTS` has a row for each page. What the page shows
-as output and its picture are tests of tests/test_docs.py.
+The code blocks of a page are one program, which sets `SEED = 0`. `RESULTS` has a row for each page. tests/test_docs.py
+tests the shown output and the picture.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Result(NamedTuple):
 
 
 RESULTS: dict[str, Result] = {
+    "hamiltonian_monte_carlo": Result("worst", 0, 0.02),
 }
 
 
