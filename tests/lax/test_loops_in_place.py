@@ -252,3 +252,15 @@ def test_while_loop_and_unrolled_steps():
         turns = xjax.jit(lambda c, unroll=unroll: lax.scan(lambda c, i: (step((i, c))[1], None), c, jnp.arange(1, n),
                                                           unroll=unroll))
         assert_close(turns(SHORT)[0], want, tol=8)
+
+
+@pytest.mark.parametrize("term", [lambda lib, x: lib.numpy.sum(x), lambda lib, x: x[0]], ids=["sum", "first"])
+def test_a_block_added_to_a_term_without_a_batch_axis(term):
+    """Under vmap, the gradient of the term has an axis of size 1 for the batch, and that of the block the whole axis."""
+    jax = real_jax()
+
+    def descent(lib, x):
+        force = lib.grad(lambda x: lib.numpy.sum(x[1:] ** 2) + term(lib, x))
+        return lib.lax.scan(lambda x, _: (x - 0.1 * force(x), None), x, length=3)[0]
+    ours, theirs = (lib.jit(lib.vmap(lambda x, lib=lib: descent(lib, x)))(X) for lib in (xjax, jax))
+    assert_same(ours, theirs, tol=8)

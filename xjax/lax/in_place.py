@@ -64,6 +64,9 @@ def _adding_blocks(j: Jaxpr) -> Jaxpr:
             added = blocks(y)
             if not added:
                 x, added = y, blocks(x)
+            # A term without a batch axis has an axis of size 1 for it: its sum with a block is larger than it.
+            if any(v.aval.shape != eqn.outvars[0].aval.shape for v in (x, *(block.outvars[0] for block in added))):
+                added = []
         outs = [*(Var(eqn.outvars[0].aval) for _ in added[1:]), *eqn.outvars]
         for block, out in zip(added, outs, strict=False):
             eqns += _added(x, block, out)
