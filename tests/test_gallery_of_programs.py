@@ -32,6 +32,7 @@ RESULTS: dict[str, Result] = {
     "hamiltonian_monte_carlo": Result("worst", 0, 0.02),
     "lora": Result("score", 0.85, 1),
     "reinforcement_learning": Result("mean_return", -180, -120),
+    "retrieval": Result("recall", 0.8, 1),
 }
 
 
