@@ -33,6 +33,7 @@ RESULTS: dict[str, Result] = {
     "lora": Result("score", 0.85, 1),
     "reinforcement_learning": Result("mean_return", -180, -120),
     "retrieval": Result("recall", 0.8, 1),
+    "sequence_to_sequence": Result("exact", 0.95, 1),
 }
 
 
