@@ -256,7 +256,7 @@ def test_while_loop_and_unrolled_steps():
 
 @pytest.mark.parametrize("term", [lambda lib, x: lib.numpy.sum(x), lambda lib, x: x[0]], ids=["sum", "first"])
 def test_a_block_added_to_a_term_without_a_batch_axis(term):
-    """Under vmap, the gradient of the term has an axis of size 1 for the batch, and that of the block the whole axis."""
+    """Under vmap, the gradient of the term has an axis of size 1 for the batch, and that of the block has all rows."""
     jax = real_jax()
 
     def descent(lib, x):
