@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import xjax
+import xnn
 from tests.sampling import one_in
 from tests.xnn.drawn_params import drawn_params
-from xjax import tree_util
+from xjax import random, tree_util
 from xnn.layer import init_types
 from xnn.models import BERT, GPT2, T5, BERTConfig, GPT2Config, Llama, LlamaConfig, T5Config, ViT, ViTConfig
 
@@ -93,3 +94,15 @@ def test_vit_sees_patches_row_by_row():
         model.apply(params, images[:, :2])
     with pytest.raises(ValueError, match="multiple of the patch size"):
         ViT(ViTConfig(image=5, patch=2))
+
+
+def test_initial_products_of_t5_have_variance_1():
+    """Its products are not scaled, so the initial query is smaller by the root of the size of a head."""
+    _, params = T5(T5Config(vocabulary=11, features=64, hidden=16, layers=2, heads=4, head_size=16)).init(
+        random.key(0), (1, 8), source=(1, 8))
+    for name in ("attention", "cross"):
+        weights = {key: leaf for key, leaf in xnn.params.paths(params["body"]["blocks"]).items() if name in key}
+        query, key = (next(w for path, w in weights.items() if f"/{part}/w" in path) for part in ("query", "key"))
+        x = np.random.default_rng(0).normal(size=(50, 64))
+        products = np.einsum("lth,lsh->lts", x @ query[:, :, :16], x @ key[:, :, :16])
+        np.testing.assert_allclose(np.std(products), 1, 0.15)

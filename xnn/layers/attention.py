@@ -124,7 +124,7 @@ def _without_kernel(layer: Layer) -> Layer:
         raise bad(f"{layer.name}.kernel", "the softmax of products of queries and keys has no kernel in closed form",
                   fix="LimitAttention has one, or compute that of the finite network: xnn.kernels.empirical_ntk.")
 
-    return dataclasses.replace(layer, kernel_rule=kernel_rule)
+    return dataclasses.replace(layer, kernel_rule=kernel_rule, parts=layer.parts.then(_without_kernel))
 
 
 def _head_sizes(caller: str, features: int, heads: int, head_size: int | None, kv_heads: int | None) -> tuple[int, int]:
