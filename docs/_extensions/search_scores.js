@@ -15,7 +15,7 @@ var Scorer = {
   partialTerm: 2,
 
   score: ([page, title, anchor, description, score, file, kind]) => {
-    const own = /^(architecture|compiler_faults|left_out|options|performance|project\/)/.test(page) ? 0.5 : 1;
+    const own = /^(architecture|compiler_faults|project\/)/.test(page) ? 0.5 : 1;
     const query = new URLSearchParams(window.location.search).get("q") || "";
     if (kind === SearchResultKind.title) return own * (score + 15);
     if (kind === SearchResultKind.object) return own * score / splitQuery(query).length;
