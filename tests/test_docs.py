@@ -140,14 +140,9 @@ def run(block, module):
 def in_a_process(page):
     """(Line of a block -> its output, name -> bytes of a picture), by this file as a program."""
     with tempfile.TemporaryDirectory() as folder:
-        options = "" if page in GALLERY else flags()        # programs that train compile as they are shipped
+        options = "" if page in GALLERY else flags()
         done = subprocess.run([sys.executable, "-m", "tests.test_docs", page, folder], cwd=DOCS.parent,
-<<<<<<< HEAD
                               capture_output=True, text=True, timeout=300, env={**os.environ, "XLA_FLAGS": options})
-=======
-                              capture_output=True, text=True, timeout=300,
-                              env={**os.environ, "XLA_FLAGS": "" if page in GALLERY else flags()})
->>>>>>> 721706db
         assert done.returncode == 0, done.stderr
         outputs = json.loads(done.stdout.splitlines()[-1])
         return {int(line): text for line, text in outputs.items()}, pictures_in(folder)
