@@ -319,10 +319,10 @@ def readable_errors() -> Iterator[None]:
     """Errors of `Layer.kernel` in the format of the recipes, with the place of the layer in the model."""
     try:
         yield
-    except (TypeError, ValueError, NotImplementedError) as err:
+    except (TypeError, ValueError, AttributeError, NotImplementedError) as err:
         notes = (re.match(r"in .*?(?:\[(.*)\])? -> ", note) for note in getattr(err, "__notes__", []))
         places = [match for match in notes if match is not None]
-        if "xnn.covariance.kernel." in str(err):              # a layer that is a function of arrays got covariances
+        if str(err).startswith("Layer.kernel: "):             # a function of arrays got covariances
             raise RecipeError("kernel", "the model has a layer without a kernel of infinite width.",
                               fix="another task.model: docs/kernels.md lists the layers with a kernel.") from err
         if not places and ".kernel:" not in str(err).partition("\n")[0]:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.compat.test_install import output
 from tests.oracle import real_jax
+from tests.sampling import one_in
 
 # Names that a program may use without an import.
 START = """
@@ -370,7 +371,7 @@ def on_real_jax(program):
     return process.stdout
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", one_in(3, PROGRAMS))
 def test_same_as_on_the_real_jax(name):
     program = textwrap.dedent(START + PROGRAMS[name])
     want = on_real_jax(program)

@@ -8,6 +8,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.sampling import one_in
 from xjax import lax
 
 # Python 3.12 also limits calls that pass through C, and this limit is fixed: 200 levels of jit (150 in JAX).
@@ -37,7 +38,7 @@ def nested(name):
     return f
 
 
-@pytest.mark.parametrize("name", [*NESTED])
+@pytest.mark.parametrize("name", one_in(2, NESTED))
 def test_values_and_derivatives_of_deep_programs(name):
     f, limit = nested(name), sys.getrecursionlimit()
     want, slope = np.sin(0.25) + 0.001 * LEVELS / len(name.split(" of ")), np.cos(0.25)

@@ -11,6 +11,7 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_close, assert_same
+from tests.sampling import each_once
 from xjax.core.forms import FORMS
 from xjax.nn import dot_product_attention
 from xnn import ALiBi, DotProductAttention, Rotary
@@ -64,8 +65,7 @@ def of_function(options):
     return xjax.jit(run)(QUERY, KEY, VALUE)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name, size", each_once(FUNCTIONS, SIZES))
 def test_function(name, size, monkeypatch):
     use(monkeypatch, None)
     whole = of_function(FUNCTIONS[name])
@@ -102,8 +102,7 @@ def _x(name, heads):
     return np.random.default_rng(len(name)).standard_normal((B, T, heads * (H + 1))).astype(np.float32)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name, size", each_once(LAYERS, SIZES))
 def test_layer(name, size, monkeypatch):
     use(monkeypatch, None)
     whole = of_layer(*LAYERS[name])

@@ -16,6 +16,7 @@ import xjax.numpy as jnp
 from tests.compare import assert_close
 from tests.oracle import current, only, real_jax
 from tests.refusals import assert_refused
+from tests.sampling import each_once
 from xjax import lax
 
 X = np.array([0.5, -1.5, 2.0, 0.25], np.float32)
@@ -248,8 +249,7 @@ def derived(lib, program, transform, x):
     return pair[0] + np.float32(0.2) * pair[1] if transform == "grad of vmap" else np.stack(pair)
 
 
-@pytest.mark.parametrize("program", DIFFERENTIABLE, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("program, transform", each_once(DIFFERENTIABLE, TRANSFORMS))
 def test_programs_as_jax(program, transform):
     def run(lib):
         return TRANSFORMS[transform](lib, lambda x: program(lib, x))(lib.numpy.float32(0.7))

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.sampling import one_in
+
 PAGE = Path(__file__).resolve().parents[2] / "docs/from_other_libraries.md"
 LIBRARIES = {"Flax": "flax", "Haiku": "haiku", "Equinox": "equinox", "PyTorch": "torch", "Here": "xnn"}
 # Libraries of one section, whose programs run in processes of their own: Objax replaces functions of JAX.
@@ -41,7 +43,7 @@ PROGRAMS = [program for program in ALL if program.model != OLD_SECTION]
 OLD_PROGRAMS = [program for program in ALL if program.model == OLD_SECTION]
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: f"{program.model}-{program.library}")
+@pytest.mark.parametrize("program", one_in(3, PROGRAMS, lambda program: f"{program.model}-{program.library}"))
 def test_program_prints_what_it_shows(program):
     pytest.importorskip(LIBRARIES[program.library])
     printed = io.StringIO()

@@ -69,7 +69,7 @@ _LAYERS = [name for name in _PROGRAMS if "," not in name]
 _compiled = set()               # texts: many layers have the same parameters, and the test concerns the compiler
 
 
-@pytest.mark.parametrize("name", [*one_in(8, _LAYERS), *one_in(4, _GRAPH_MODELS), *one_in(2, _OTHER_MODELS)])
+@pytest.mark.parametrize("name", [*one_in(12, _LAYERS), *one_in(8, _GRAPH_MODELS), *one_in(4, _OTHER_MODELS)])
 def test_init_compiles(name):
     lowered = _PROGRAMS[name]()
     text = lowered.as_text()

@@ -7,6 +7,7 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.refusals import assert_refused
+from tests.sampling import each_once, one_in
 from tests.xnn.rows import ROWS as LAYERS
 from tests.xnn.rows.row import draw
 from xjax.nn.initializers import normal, variance_scaling
@@ -56,8 +57,7 @@ EQUAL = {
 }
 
 
-@pytest.mark.parametrize("parameterization", ["ntk", "standard"])
-@pytest.mark.parametrize("name", EQUAL)
+@pytest.mark.parametrize("name, parameterization", each_once(EQUAL, ("ntk", "standard")))
 def test_equal_models(name, parameterization):
     model, other, shape = EQUAL[name]
     x = drawn(*shape)
@@ -178,7 +178,7 @@ GRADIENTS = {
 }
 
 
-@pytest.mark.parametrize("name", GRADIENTS)
+@pytest.mark.parametrize("name", one_in(3, GRADIENTS))
 def test_gradients(name):
     model, shape, extra = GRADIENTS[name]
     with xjax.enable_x64(True):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.sampling import one_in
 from tests.xnn.kernels.built import built
 from tests.xnn.peers import kernels as peer
 
@@ -21,12 +22,7 @@ def _masks(inputs, is_pair):
     return {"row_mask": (one, other) if is_pair else one}
 
 
-# Each function in a network of one layer, and every fourth of the other models; the others are slow.
-CHOSEN = [name if name.endswith(" one") or k % 4 == 0 else pytest.param(name, marks=pytest.mark.slow)
-          for k, name in enumerate(peer.MODELS)]
-
-
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", one_in(8, peer.MODELS))
 def test_values(name):
     inputs, model = peer.MODELS[name]
     layer, x1 = built(model), INPUTS[inputs]
