@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.quick_compiling import flags
-
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 
@@ -20,7 +18,7 @@ def test_examples_run():
     pytest.importorskip("sklearn")
     examples = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(examples) == 2
-    env = {**os.environ, "XLA_FLAGS": flags(), "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "XLA_FLAGS": "", "PYTHONPATH": str(ROOT)}         # they compute for longer than they compile
     done = subprocess.run([sys.executable, "-c", "\n".join(examples)], env=env, capture_output=True, text=True,
                           timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
