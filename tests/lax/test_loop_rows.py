@@ -83,3 +83,16 @@ def test_gradients():
         return xjax.jit(xjax.grad(lambda stack, x: jnp.sum(loop(stack, x, unroll)[0]), (0, 1)))(*arguments(LARGE))
 
     assert_close(loss(by_scan, True), loss(by_scan, 1))
+
+
+@pytest.mark.parametrize("features, platform, apart", [(8, "cpu", 1), (4096, "cpu", 0), (8, "cuda", 0)])
+def test_small_rows_of_arguments_are_not_fused_with_the_steps(features, platform, apart):
+    """One call has the rows of all steps. Large rows and rows of computed arrays are read where they are needed."""
+    def chain(b, w, x):
+        return lax.scan(lambda x, bw: (jnp.tanh(x + bw[0] + bw[1]), None), x, (b, 2 * w), unroll=True)[0]
+
+    args = [np.ones(shape, np.float32) for shape in ((3, features, 4), (3, features, 4), (features, 4))]
+    text = xjax.jit(chain).trace(*args).lower(lowering_platforms=(platform,)).as_text()
+    calls = [line for line in text.splitlines() if 'inlineable = "false"' in line]
+    assert len(calls) == apart and all(line.count(f"tensor<{features}x4xf32>") == 6 for line in calls)
+    np.testing.assert_allclose(xjax.jit(chain)(*args), chain(*args), rtol=1e-6)

@@ -11,9 +11,9 @@ import numpy as np
 from xjax.core.context import current_trace
 from xjax.core.flags import Flags, flagged, merge, nonzero_flags, unflagged
 from xjax.core.forms import limits
-from xjax.core.hlo import Builder, Value
+from xjax.core.hlo import Argument, Builder, Value
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, inlined, program_cache
-from xjax.core.lowering import lower_closed
+from xjax.core.lowering import lower_barrier, lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.pruning import Pruned, Saving, prune_program
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
@@ -100,13 +100,30 @@ def _unrolled(b: Builder, outs, consts, carry, xs, jaxpr: ClosedJaxpr, length: i
     without a copy. It does not simplify updates of a row.
     """
     stacks: list[list[Value]] = [[] for _ in outs[len(carry):]]
+    rows = _static_rows(b, xs, length)
     for i in reversed(range(length)) if reverse else range(length):
-        results = lower_closed(b, jaxpr, [*consts, *carry, *(_static_row(b, x, i) for x in xs)])
+        results = lower_closed(b, jaxpr, [*consts, *carry, *(of_x[i] for of_x in rows)])
         carry = results[:len(carry)]
         for stack, row in zip(stacks, results[len(carry):], strict=True):
             stack.append(reshape_text(b, row, (1, *row.aval.shape)))
     return [*carry, *(concatenate_text(b, stack[::-1] if reverse else stack, aval, 0) if stack
                       else b.constant(0, aval.strong()) for stack, aval in zip(stacks, outs[len(carry):], strict=True))]
+
+
+def _static_rows(b: Builder, xs: Sequence[Value], length: int) -> list[list[Value]]:
+    """The rows of each of xs. On CPUs small rows of arguments, such as biases of layers, are not fused with the steps.
+
+    Equal steps then have equal loops, which XLA compiles once.
+    """
+    rows = [[_static_row(b, x, i) for i in range(length)] for x in xs]
+    form = limits("rows of arguments apart", b.module.platform)
+    apart = [] if form is None or b.is_cut else [
+        k for k, x in enumerate(xs) if isinstance(x, Argument) and math.prod(x.aval.shape[1:]) <= form["elements"]]
+    if apart and length > 1:
+        stored = iter(lower_barrier(b, [row for k in apart for row in rows[k]]))
+        for k in apart:
+            rows[k] = [next(stored) for _ in range(length)]
+    return rows
 
 
 def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step, taken: LoopRows) -> list[Value]:
