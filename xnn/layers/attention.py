@@ -29,7 +29,8 @@ def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = Non
                        causal: bool = False, window: int | None = None, positions: Rotary | ALiBi | None = None,
                        local_positions: Rotary | None = None, bias: bool = True, out_bias: bool | None = None,
                        head_norm: Layer | None = None, dropout: float = 0.0, scale: float | None = None,
-                       cap: float | None = None, w_init: Callable | None = None) -> Layer:
+                       cap: float | None = None, w_init: Callable | None = None,
+                       query_init: Callable | None = None) -> Layer:
     """Multi-head self-attention: each position gets a weighted mean over all positions (Vaswani et al., 2017).
 
     Shape: [batch, time, n_in] -> [batch, time, features].
@@ -51,6 +52,7 @@ def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = Non
       scale: factor of the products; None: ``1 / sqrt(head_size)``.
       cap: limit of the products p, which become ``cap * tanh(p / cap)``, as in Gemma 2; None: no limit.
       w_init: initializer of the four matrices, as in `Dense`.
+      query_init: that of the query's matrix; None: w_init.
     Inputs:
       mask: bool [batch, time], False for padding, which may be NaN; or [batch or 1, heads or 1, time, time], True
         where the query (third axis) attends to the key (last axis). A query without keys gets zeros, before the last
@@ -83,7 +85,7 @@ def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = Non
         return layers.out(layers.attend(query, key=key, value=layers.value(x), mask=mask, bias=bias,
                                         positions=positions, local=local))
 
-    projections = _projections(features, heads, kv_heads, head_size, bias, w_init)
+    projections = _projections(features, heads, kv_heads, head_size, bias, w_init, query_init)
     if out_bias is not None:
         projections["out"] = Dense(features, bias=out_bias, w_init=w_init)
     norms = {} if head_norm is None else {"query_norm": head_norm, "key_norm": head_norm}
@@ -93,7 +95,7 @@ def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = Non
 @recorded()
 def CrossAttention(features: int, heads: int, *, head_size: int | None = None, kv_heads: int | None = None,
                    bias: bool = True, dropout: float = 0.0, scale: float | None = None,
-                   w_init: Callable | None = None) -> Layer:
+                   w_init: Callable | None = None, query_init: Callable | None = None) -> Layer:
     """Attention of each position to a second sequence, the context, such as an encoder's output in a decoder.
 
     Shape: [batch, time, n_in], context [batch, keys, n_context] -> [batch, time, features].
@@ -115,7 +117,7 @@ def CrossAttention(features: int, heads: int, *, head_size: int | None = None, k
 
     attend = ContextAttention(heads, head_size, kv_heads=kv_heads, dropout=dropout, scale=scale)
     return _without_kernel(composite(attention, "CrossAttention", attend=attend,
-                                     **_projections(features, heads, kv_heads, head_size, bias, w_init)))
+                                     **_projections(features, heads, kv_heads, head_size, bias, w_init, query_init)))
 
 
 def _without_kernel(layer: Layer) -> Layer:
@@ -124,7 +126,7 @@ def _without_kernel(layer: Layer) -> Layer:
         raise bad(f"{layer.name}.kernel", "the softmax of products of queries and keys has no kernel in closed form",
                   fix="LimitAttention has one, or compute that of the finite network: xnn.kernels.empirical_ntk.")
 
-    return dataclasses.replace(layer, kernel_rule=kernel_rule, parts=layer.parts.then(_without_kernel))
+    return dataclasses.replace(layer, kernel_rule=kernel_rule, parts=layer.parts and layer.parts.then(_without_kernel))
 
 
 def _head_sizes(caller: str, features: int, heads: int, head_size: int | None, kv_heads: int | None) -> tuple[int, int]:
@@ -139,9 +141,10 @@ def _head_sizes(caller: str, features: int, heads: int, head_size: int | None, k
 
 
 def _projections(features: int, heads: int, kv_heads: int, head_size: int, bias: bool,
-                 w_init: Callable | None) -> dict[str, Layer]:
+                 w_init: Callable | None, query_init: Callable | None) -> dict[str, Layer]:
     sizes = {"query": heads * head_size, "key": kv_heads * head_size, "value": kv_heads * head_size, "out": features}
-    return {name: Dense(n, bias=bias, w_init=w_init) for name, n in sizes.items()}
+    return {name: Dense(n, bias=bias, w_init=query_init or w_init if name == "query" else w_init)
+            for name, n in sizes.items()}
 
 
 _WEIGHTS = {"softmax": nn.softmax, "identity": lambda products: products, "relu": nn.relu, "abs": jnp.abs}

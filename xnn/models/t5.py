@@ -85,11 +85,9 @@ def _bias(config: T5Config, bidirectional: bool) -> Layer:
 
 def _attention(config: T5Config, kind: Callable[..., Layer], **options: object) -> Layer:
     """Attention without a scale of its products. As in the original T5, the initial matrix of the query has it."""
-    layer = kind(config.features, config.heads, head_size=config.head_size, bias=False, dropout=config.dropout,
-                 scale=1.0, **options)
-    query = Dense(config.heads * config.head_size, bias=False,
-                  w_init=initializers.variance_scaling(1 / config.head_size, "fan_avg", "uniform"))
-    return layer.parts.rebuild({**layer.parts.children, "query": query})
+    query_init = initializers.variance_scaling(1 / config.head_size, "fan_avg", "uniform")
+    return kind(config.features, config.heads, head_size=config.head_size, bias=False, dropout=config.dropout,
+                scale=1.0, query_init=query_init, **options)
 
 
 def _feed_forward(config: T5Config) -> Layer:
