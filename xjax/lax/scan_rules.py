@@ -100,9 +100,10 @@ def _unrolled(b: Builder, outs, consts, carry, xs, jaxpr: ClosedJaxpr, length: i
     without a copy. It does not simplify updates of a row.
     """
     stacks: list[list[Value]] = [[] for _ in outs[len(carry):]]
-    rows = _static_rows(b, xs, length)
+    apart = _rows_apart(b, xs, length)
     for i in reversed(range(length)) if reverse else range(length):
-        results = lower_closed(b, jaxpr, [*consts, *carry, *(of_x[i] for of_x in rows)])
+        rows = [apart[k][i] if k in apart else _static_row(b, x, i) for k, x in enumerate(xs)]
+        results = lower_closed(b, jaxpr, [*consts, *carry, *rows])
         carry = results[:len(carry)]
         for stack, row in zip(stacks, results[len(carry):], strict=True):
             stack.append(reshape_text(b, row, (1, *row.aval.shape)))
@@ -110,20 +111,19 @@ def _unrolled(b: Builder, outs, consts, carry, xs, jaxpr: ClosedJaxpr, length: i
                       else b.constant(0, aval.strong()) for stack, aval in zip(stacks, outs[len(carry):], strict=True))]
 
 
-def _static_rows(b: Builder, xs: Sequence[Value], length: int) -> list[list[Value]]:
-    """The rows of each of xs. On CPUs small rows of arguments, such as biases of layers, are not fused with the steps.
+def _rows_apart(b: Builder, xs: Sequence[Value], length: int) -> dict[int, list[Value]]:
+    """Position in xs -> its rows, which are not fused with the steps: small rows of arguments on CPUs, such as biases.
 
     Equal steps then have equal loops, which XLA compiles once.
     """
-    rows = [[_static_row(b, x, i) for i in range(length)] for x in xs]
     form = limits("rows of arguments apart", b.module.platform)
-    apart = [] if form is None or b.is_cut else [
-        k for k, x in enumerate(xs) if isinstance(x, Argument) and math.prod(x.aval.shape[1:]) <= form["elements"]]
-    if apart and length > 1:
-        stored = iter(lower_barrier(b, [row for k in apart for row in rows[k]]))
-        for k in apart:
-            rows[k] = [next(stored) for _ in range(length)]
-    return rows
+    if form is None or b.is_cut or length < 2:
+        return {}
+    small = {k: x for k, x in enumerate(xs)
+             if isinstance(x, Argument) and math.prod(x.aval.shape[1:]) <= form["elements"]}
+    rows = [_static_row(b, x, i) for x in small.values() for i in range(length)]
+    stored = iter(lower_barrier(b, rows) if rows else ())
+    return {k: [next(stored) for _ in range(length)] for k in small}
 
 
 def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step, taken: LoopRows) -> list[Value]:
