@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,9 +69,8 @@ def switch(*layers: LayerLike, **by_name: LayerLike) -> Layer:
     def rebuild(some: Mapping[Any, Layer]) -> Layer:
         return switch(**some) if by_name else switch(*some.values())
 
-    made = combine("switch", children, walk, forward, dict_of(children) if by_name else tuple, rebuild=rebuild,
-                   inputs=inputs)
-    return dataclasses.replace(made, kernel_rule=None)          # a kernel of different layers is not defined
+    return combine("switch", children, walk, forward, dict_of(children) if by_name else tuple, rebuild=rebuild,
+                   inputs=inputs, has_kernel=False)
 
 
 def _checked(index: ArrayLike) -> Array:

@@ -26,7 +26,7 @@ Pack = Callable[[list], Any]
 def combine(name: str, children: Mapping[Any, LayerLike], walk: Callable, forward: Callable,
             pack: Pack | None = None, *, rebuild: Callable | None = None,
             inputs: Sequence[Input | str] | None = None, passes: Iterable[str] = (),
-            settings: Mapping[str, Any] | None = None, sized_by: Sequence[str] = ()) -> Layer:
+            settings: Mapping[str, Any] | None = None, sized_by: Sequence[str] = (), has_kernel: bool = True) -> Layer:
     """The Layer of a combinator, from one function for shapes and one for values.
 
     The result has the inputs, the state, the cache and the random keys of its children. For one structure with a
@@ -49,6 +49,7 @@ def combine(name: str, children: Mapping[Any, LayerLike], walk: Callable, forwar
       passes: names of inputs of the children that `forward` passes itself.
       settings: as in `Layer`.
       sized_by: extra inputs whose shapes `walk` takes, in addition to those of the children.
+      has_kernel: whether `forward` maps kernels of infinite width too; False: `Layer.kernel` refuses the layer.
     Raises: ValueError for a child with an input that the composite does not have.
 
     >>> from xnn import Dense, combine
@@ -68,7 +69,7 @@ def combine(name: str, children: Mapping[Any, LayerLike], walk: Callable, forwar
     inputs = _inputs_of_composite(name, children, own, passes)
     pack = pack or _container(children)
     rebuild = rebuild or (lambda some: combine(name, some, walk, forward, inputs=own, passes=passes, settings=settings,
-                                               sized_by=sized_by))
+                                               sized_by=sized_by, has_kernel=has_kernel))
     keys = tuple(children)
 
     @api_boundary
@@ -136,7 +137,8 @@ def combine(name: str, children: Mapping[Any, LayerLike], walk: Callable, forwar
                  StateFns(init_state, apply_with_state) if has_state else None,
                  CacheFns(init_cache, apply_with_cache) if has_cache else None,
                  Parts(children, walk, rebuild), sized_by=tuple(sizes),
-                 positionwise=all(child.positionwise for child in children.values()), kernel_rule=kernel_rule)
+                 positionwise=all(child.positionwise for child in children.values()),
+                 kernel_rule=kernel_rule if has_kernel else None)
 
 
 def _inputs_of_composite(name: str, children: Mapping[Any, Layer], own: tuple[Input, ...] | None,

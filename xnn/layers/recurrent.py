@@ -1,6 +1,5 @@
 """Recurrent layers over [batch, time, features]: `bidirectional`, and the stacks `RNN`, `LSTM` and `GRU`."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,13 +42,8 @@ def _two_ways(scans: Mapping[str, Layer], return_carry: bool) -> Layer:
         y = jnp.concatenate([y for y, _ in runs], -1)
         return (y, tuple(carry for _, carry in runs)) if return_carry else y
 
-    return _without_kernel(combine("bidirectional", scans, walk, forward, dict_of(scans),
-                                   rebuild=lambda some: _two_ways(some, return_carry)))
-
-
-def _without_kernel(layer: Layer) -> Layer:
-    """The layer, whose `kernel` is refused by its name: its scans have none."""
-    return dataclasses.replace(layer, kernel_rule=None)
+    return combine("bidirectional", scans, walk, forward, dict_of(scans),
+                   rebuild=lambda some: _two_ways(some, return_carry), has_kernel=False)
 
 
 def _one_for_each(caller: str, carry: PyTree, n: int) -> PyTree:
@@ -135,5 +129,5 @@ def _chain(name: str, children: Mapping[str, Layer], return_carry: bool) -> Laye
             carries.append(last)
         return (x, tuple(carries)) if return_carry else x
 
-    return _without_kernel(combine(name, children, walk, forward, dict_of(children),
-                                   rebuild=lambda some: _chain(name, some, return_carry)))
+    return combine(name, children, walk, forward, dict_of(children),
+                   rebuild=lambda some: _chain(name, some, return_carry), has_kernel=False)
