@@ -214,7 +214,7 @@ def test_a_page_makes_its_pictures(page):
     assert sorted(made) == sorted(shown_pictures(page))
     for name, picture in made.items():
         stored = (DOCS / "pictures" / name).read_bytes()
-        assert len(stored) < 70_000 and size_of(stored) == size_of(picture)
+        assert len(stored) < 60_000 and size_of(stored) == size_of(picture)
 
 
 def test_every_picture_is_shown():
