@@ -36,11 +36,18 @@ def convolved(x):
     return jax.lax.reduce(y, jnp.float32(0), lambda a, b: a + b, (0, 1)), pool(x)
 
 
+def _linear_algebra(a, b):
+    factor = jnp.linalg.cholesky(a)
+    return (jnp.linalg.solve(a, b), jnp.linalg.inv(a), jax.scipy.linalg.cho_solve((factor, True), b), factor,
+            jnp.linalg.eigvalsh(a), jnp.linalg.svd(b, compute_uv=False), jnp.abs(jnp.linalg.qr(b)[1]))
+
+
 FUNCTIONS = {
     "convolution and windows": convolved,
     "elementwise": lambda x: jnp.tanh(x) * jnp.exp(-(x**2)) + jnp.where(x > 0, x, jnp.abs(x) ** 0.5),
     "reductions": lambda x: (x.sum(0), x.max(1), x.mean(), jnp.linalg.norm(x), jnp.var(x)),
     "matmul": lambda x: x @ x.T + jnp.einsum("ij,kj->ki", x, x),
+    "linear algebra": lambda x: _linear_algebra(x @ x.T + jnp.eye(2), x),
     "indexing": lambda x: (x[1], x[:, ::2], x.at[0, 1].set(5.0), x.at[:, 0].add(1.0), jnp.take(x, np.array([1, 0]), 0)),
     "shapes": lambda x: jnp.concatenate([x.T, jnp.pad(x.T, ((1, 0), (0, 0)))], 0)[::-1].reshape(-1),
     "reshaped in column order": lambda x: jax.lax.reshape(x, (3, 2), (1, 0)) + jnp.reshape(x, (3, 2), order="F"),

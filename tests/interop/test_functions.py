@@ -16,9 +16,9 @@ from xjax import interop
 jax = real_jax()
 
 # Rows whose function cannot be bridged, with the reason.
-REASONS = {
-    "shard_map": "programs over a mesh are written with xjax.shard_map",
-}
+REASONS = dict.fromkeys(("shard_map", "lax.pcast"), "programs over a mesh are written with xjax.shard_map")
+# Rows with float64 results that JAX computes in float32.
+IN_SINGLE = {"numpy.kaiser-single", "scipy.linalg.pascal"}
 CALLS = [row for row in ROWS if row.jit]
 
 
@@ -45,8 +45,10 @@ def test_bridged_calls_equal_jax(row):
             with pytest.raises(NotImplementedError, match="(?s)no counterpart.*parameters.*versions.*fix:"):
                 bridged(*xs)
             continue
-        assert_same(bridged(*xs), expected, tol=4 * row.tol, what=f"{row} of {signature}")
+        result = xjax.tree.map(xjax.numpy.asarray, bridged(*xs))        # also of Python numbers, as jit does
+        like = np.float32 if str(row) in IN_SINGLE else None
+        assert_same(result, expected, tol=4 * row.tol, like=like, what=f"{row} of {signature}")
 
 
 def test_reasons_are_needed():
-    assert set(REASONS) <= {str(row) for row in CALLS}
+    assert REASONS.keys() | IN_SINGLE <= {str(row) for row in CALLS}

@@ -222,9 +222,8 @@ _READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"scan": _leng
 def parameter_names(p: Primitive) -> frozenset[str]:
     """The names of the parameters of an xjax operation: declared by its rules, or listed in `_UNDECLARED`."""
     names = _UNDECLARED.get(p.name, "").split()
-    for rule in RULES:
-        function = getattr(p, rule)
-        if inspect.isroutine(function):
+    for function in (*[getattr(p, rule) for rule in RULES], *p.lower_on.values()):
+        if inspect.isroutine(function) or isinstance(function, functools.partial):
             declared = inspect.signature(function).parameters.values()
             names += [x.name for x in declared if x.kind is x.KEYWORD_ONLY]
     return frozenset(names)
