@@ -46,6 +46,10 @@ KNOWN = (
           ("remat_of",), ("reduce_precision does not accept dtype complex",)),
     Known("the derivative of the maximum of one number is 1; JAX's is 0 / 0 where the number is NaN",
           ("wild", r"jnp\.(max|min)\(\w+, axis=None"), ("nan",)),
+    Known("the derivative of logaddexp and logaddexp2 of two equal infinities is finite, in JAX NaN",
+          ("wild", r"jnp\.logaddexp2?"), ("nan",)),
+    Known("gradients of scatter_mul with indices that may repeat: JAX refuses them",
+          (r"segment_prod|\.(mul|multiply)\(",), ("scatter_mul gradients are only implemented",)),
     Known("pmap in pmap: JAX raises a ValueError on its internal mesh, xjax a NotImplementedError by name",
           (r"jax\.pmap.*jax\.pmap",), ("a pmap or shard_map inside another one",)),
 )
