@@ -28,7 +28,7 @@ TABLE = [
     # Since 0.12 the derivative reads one triangle only, as the factorisation does.
     OpRow("cholesky", lambda L, x: [L.cholesky(x), L.cholesky(x, lower=True)], (CSPD,),
           grads=current((only(0, since="0.12"),))),
-    OpRow("cho_solve", factored("cho_factor", "cho_solve"), (SPD, B)),
+    OpRow("cho_solve", factored("cho_factor", "cho_solve"), (SPD, B), grads=current((only(0, since="0.12"), 1))),
     OpRow("cho_solve lower", factored("cho_factor", "cho_solve", lower=True), (CSPD, c(3)), grads=(1,)),
     OpRow("lu", lambda L, x: [L.lu(x), L.lu(x, permute_l=True)], (r(4, 3),)),
     OpRow("lu_solve", factored("lu_factor", "lu_solve"), (A, B)),

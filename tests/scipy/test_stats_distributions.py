@@ -50,6 +50,8 @@ def test_functions_and_parameters_are_named_as_in_jax():
 TOLERANCE = {"beta": 5000, "betabinom": 300, "nbinom": 300}
 # Logarithms that SciPy computes from underflowing values, and xjax does not.
 UNDERFLOWING = {"pareto.logpdf", "pareto.logsf"}
+# Densities that are 0 at infinity, and nan in SciPy, which subtracts two infinities.
+NAN_AT_INFINITY = {f"{name}.{f}" for name in ("gamma", "chi2") for f in ("pdf", "logpdf")}
 OURS_UNDERFLOW = {f"{name}.{f}" for name in ("gamma", "chi2", "beta") for f in ("logcdf", "logsf")}
 
 
@@ -65,6 +67,8 @@ def assert_as_scipy(name, f, args, got):
         size = np.abs(want)
         special, smallest = ~np.isfinite(want), np.log(info.tiny)
         clear, unit = size < info.max / 100, np.where(want == 0, 0, size * (1 + np.abs(np.log(size))))
+        if f"{name}.{f}" in NAN_AT_INFINITY:
+            special &= (np.asarray(args[0]) != INF) | (got != (-INF if f == "logpdf" else 0))
         if f.startswith("log"):
             unit = np.maximum(unit, 1)
             special &= ~((want == -INF) & np.isfinite(got) & (got < smallest))
@@ -218,7 +222,7 @@ def test_jax_where_scipy_differs():
                 s.betabinom.pmf(3 * x, 4, 2.0, 3.0), s.norm.pdf(x, 0, -2), s.t.pdf(x, 3.0, 0, -2),
                 s.bernoulli.ppf(x - x, 0.5), s.norm.cdf(x, 1.0, 0.0)]
     ours, theirs = xjax.jit(lambda x: calls(stats, x))(0.5), jax.jit(lambda x: calls(jax.scipy.stats, x))(0.5)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    np.testing.assert_allclose(ours, theirs, rtol=4e-6)          # JAX's betabinom adds up five rounded lgammas
 
 
 DTYPES = [("norm.logpdf", 1), ("beta.cdf", 3), ("gamma.sf", 2), ("t.logpdf", 2), ("vonmises.pdf", 2),

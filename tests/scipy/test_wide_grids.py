@@ -66,6 +66,13 @@ def test_values(name, dtype):
     np.testing.assert_allclose(got[inside], want[inside], rtol=tol * info.eps, atol=(*floor, tol / 1000)[0] * info.eps)
 
 
+def test_boxcox1p_of_small_numbers_in_a_program():
+    """XLA of jaxlib 0.10 simplifies ``(1 + x) - 1`` to x, and half of the digits would be lost."""
+    x = np.geomspace(1e-5, 1e-2, 20).astype(np.float32)
+    want = oracle.boxcox1p(x.astype(float), 0.3)
+    np.testing.assert_allclose(xjax.jit(special.boxcox1p)(x, np.float32(0.3)), want, rtol=2e-7)
+
+
 def test_betaln_of_large_numbers():
     """``beta(a, 2) = 1 / (a (a + 1))``; SciPy's own loses seven digits here."""
     a = np.geomspace(10, 1e12, 30)

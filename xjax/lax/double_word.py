@@ -224,7 +224,7 @@ def log_of(x: Array) -> Pair:
 def log1p_of(x: Array) -> Pair:
     """``log(1 + x)``, as exact as `log_of`."""
     zero = filled_like(x, 0)
-    total, lost = sum_of(filled_like(x, 1), x)
+    total, lost = sum_of(x, filled_like(x, 1))
     high, low = log_of(total)
     finite = bitwise_and(gt(total, zero), lt(total, scalar_like(x, math.inf)))
     low = add(low, select(finite, div(lost, total), zero))

@@ -34,7 +34,7 @@ def _along(caller: str, a: ArrayLike, axis: int | None) -> tuple[Any, int]:
 
 def _refuse_kind(caller: str, kind: Any, order: Any) -> None:
     if kind is not None or order is not None:
-        raise bad(caller, "`kind` and `order` are not supported", fix="pass stable=True or False.", exc=ValueError)
+        raise bad(caller, "`kind` and `order` are not supported", fix="pass stable=True or False.", exc=TypeError)
 
 
 @one_launch
