@@ -152,3 +152,33 @@ def test_static_fields_as_jax():
         assert leaves == [0.5] and lib.tree.unflatten(treedef, [3]) == Scaled(3, 2)
         assert dataclasses.fields(Scaled)[1].metadata["unit"] == "m"
         assert lib.tree.structure(Scaled(0.5, 3)) != treedef
+
+
+@tree_util.register_pytree_node_class
+class Scalar:
+    """A class whose constructor accepts only what is a number or an array."""
+
+    def __init__(self, x):
+        self.x = xjax.numpy.asarray(x)
+
+    def tree_flatten(self):
+        return (self.x,), None
+
+    @classmethod
+    def tree_unflatten(cls, _, xs):
+        return cls(*xs)
+
+
+def test_a_constructor_that_refuses_placeholders():
+    """The structure alone is used where no values are known: such a class works in all transforms."""
+    x, more = Scalar(2.0), lambda c: Scalar(c.x + 1.0)
+    assert xjax.jit(lambda x, pair: Scalar(x.x * pair["b"][0].x))(x, {"b": [x], "c": 1.0}).x == 4.0
+    assert xjax.grad(lambda x: x.x**2)(x).x == 4.0
+    assert xjax.vmap(lambda x: x.x * 2, in_axes=None, axis_size=3)(x).tolist() == [4.0] * 3
+    assert xjax.lax.scan(lambda c, _: (more(c), None), x, None, 3)[0].x == 5.0
+    assert xjax.lax.while_loop(lambda c: c.x < 10, more, x).x == 10.0
+    assert xjax.lax.fori_loop(0, 3, lambda i, c: more(c), x).x == 5.0
+    assert xjax.jit(lambda x: xjax.lax.cond(x.x > 0, more, lambda x: x, x))(x).x == 3.0
+    assert xjax.eval_shape(lambda x: x.x, x).shape == ()
+    with pytest.raises(xjax.errors.TracerBoolConversionError, match="f32|bool"):
+        xjax.jit(lambda x: bool(x.x > 0))(x)

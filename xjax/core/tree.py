@@ -489,8 +489,16 @@ _LEAF = object()
 
 
 def skeleton(treedef: PyTreeDef) -> PyTree:
-    """A tree of this structure, with `object()` as each leaf."""
-    return treedef.unflatten([_LEAF] * treedef.num_leaves)
+    """A tree of this structure, with `object()` as each leaf.
+
+    A registered class whose constructor refuses such leaves is replaced by a tuple of its children.
+    """
+    try:
+        return treedef.unflatten([_LEAF] * treedef.num_leaves)
+    except Exception:                           # of the constructor, which may be any code
+        children = [skeleton(child) for child in treedef.children()]
+        kind, data = treedef.node_data() or (tuple, None)
+        return dict(zip(data, children, strict=True)) if kind is dict else tuple(children)
 
 
 def _as_tree(x: PyTree) -> PyTree:

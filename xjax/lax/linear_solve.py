@@ -19,7 +19,7 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.lowering import lower_call
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, leaf_paths, skeleton, tree_mismatch, tree_unflatten, treedef_children
+from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_unflatten, treedef_children, treedef_tuple
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
 from xjax.lax.control import Flags, check_callable, fixpoint, flat_arrays, front, same_type
 from xjax.ops.checks import kind_of
@@ -100,7 +100,7 @@ def trace_map(caller: str, name: str, f: Callable, tree: PyTree, avals: Sequence
 
     Args: agree: whether the type of a leaf of the result is accepted for the type of the argument.
     """
-    in_tree = flatten((skeleton(tree),) * arguments)[1]
+    in_tree = treedef_tuple((tree,) * arguments)
     traced = trace_function(f, in_tree, [*avals] * arguments, f"{caller} `{name}`")
     out_tree = traced.out_tree
     if has_aux:

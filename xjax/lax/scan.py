@@ -17,7 +17,7 @@ from xjax.core.calls import api_boundary, function_name
 from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
-from xjax.core.tree import flatten, leaf_paths, skeleton, tree_unflatten, treedef_children
+from xjax.core.tree import flatten, leaf_paths, tree_unflatten, treedef_children, treedef_tuple
 from xjax.core.types import ShapedArray, typeof
 from xjax.lax.control import (
     LoopWords,
@@ -103,8 +103,7 @@ class Body(NamedTuple):
 
 
 def _trace_body(words, f, init_tree, x_tree, init_avals, rows) -> tuple[Body, list[Any]]:
-    in_tree = flatten((skeleton(init_tree),
-                       skeleton(x_tree)))[1]
+    in_tree = treedef_tuple((init_tree, x_tree))
     args = [f"argument `{path}`" for path in (*words.carry_paths(init_tree), *words.row_paths(x_tree))]
     carry = list(init_avals)
     while True:
@@ -125,8 +124,8 @@ def _trace_body(words, f, init_tree, x_tree, init_avals, rows) -> tuple[Body, li
 
 def _pair(name: str, tree: PyTree, avals: Sequence[ShapedArray]) -> list[Any]:
     """(structure of the carry, structure of y)."""
-    children = treedef_children(tree)
-    if not isinstance(skeleton(tree), (tuple, list)) or len(children) != 2:
+    children, kind = treedef_children(tree), (tree.node_data() or (object, None))[0]
+    if not issubclass(kind, (tuple, list)) or len(children) != 2:
         got = f"{avals[0].str_short()}" if not children and avals else str(tree)
         raise bad("scan", f"`{name}` must return a pair (carry, y)", given={"returned": got},
                   fix="return (carry, None) if there is nothing to stack.")

@@ -26,7 +26,7 @@ from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts
-from xjax.core.tree import PyTreeDef, flatten, skeleton, tree_map, tree_unflatten
+from xjax.core.tree import tree_map, tree_unflatten, treedef_tuple
 from xjax.core.types import ShapedArray, typeof, with_zeros
 from xjax.lax.control import (
     LoopWords,
@@ -153,16 +153,11 @@ def _with_carried_refs(test: ClosedJaxpr, count: int, outer: tuple[Ref, ...], ca
                              j.outvars))
 
 
-def _one_argument(tree: PyTree) -> PyTreeDef:
-    """Structure of the arguments of a function of one tree, `tree`."""
-    return flatten((skeleton(tree),))[1]
-
-
 def _trace_body(words: LoopWords, f: Callable, tree: PyTree, avals: Sequence[ShapedArray]) -> tuple[_Body, list[Any]]:
     names, carry = [f"argument `{path}`" for path in words.carry_paths(tree)], list(avals)
     while True:
-        traced = trace_function(f, _one_argument(tree), carry, f"{words.caller} `{words.body_name}`", arg_names=names,
-                                refs=True)
+        traced = trace_function(f, treedef_tuple((tree,)), carry, f"{words.caller} `{words.body_name}`",
+                                arg_names=names, refs=True)
         check_carry_structure(words, tree, traced.out_tree)
         wanted = promoted_types(carry, traced.results)
         if wanted == carry:
@@ -177,7 +172,7 @@ def _trace_body(words: LoopWords, f: Callable, tree: PyTree, avals: Sequence[Sha
 def _trace_condition(caller: str, f: Callable, tree: PyTree,
                      avals: Sequence[ShapedArray]) -> tuple[TracedFunction, list]:
     name = function_name(f)
-    traced = trace_function(f, _one_argument(tree), avals, f"{caller} `{name}`", refs=True)
+    traced = trace_function(f, treedef_tuple((tree,)), avals, f"{caller} `{name}`", refs=True)
     outs = traced.results
     single = tree_unflatten(traced.out_tree, range(len(outs))) == 0
     if not single or outs[0].shape or not dtypes.is_bool(outs[0].dtype):
