@@ -27,6 +27,10 @@ mesh = xjax.make_mesh((4,), ("x",))
 x = xjax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), np.arange(4.0) + 4 * rank)
 assert x.shape == (8,) and len(x.addressable_shards) == 2
 assert "other processes" in repr(x) and "f32[8]" in str(x) == f"{x}"
+grid = xjax.make_mesh((2, 2), ("process", "device"))      # rows are divided within a process, columns between them
+tiles = xjax.make_array_from_process_local_data(NamedSharding(grid, P("device", "process")), np.full((4, 3), rank))
+assert tiles.shape == (4, 6) and all(s.data.shape == (2, 3) for s in tiles.addressable_shards)
+assert xjax.jit(lambda x: x.sum(0), out_shardings=NamedSharding(grid, P()))(tiles).tolist() == [0, 0, 0, 4, 4, 4]
 again = xjax.make_array_from_single_device_arrays((8,), x.sharding, [s.data for s in x.addressable_shards][::-1])
 assert float(xjax.jit(lambda x, y: (x - y).sum())(x, again)) == 0
 assert float(xjax.jit(lambda x: x.sum())(x)) == 28
@@ -67,7 +71,7 @@ def test_two_processes(tmp_path):
 # All processes compute together without end, except the victim, which ends in one of several ways.
 ENDLESS = """
 from xjax.sharding import NamedSharding, PartitionSpec as P
-mesh = xjax.make_mesh((4,), ("x",))
+mesh = xjax.make_mesh((xjax.device_count(),), ("x",))
 x = xjax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), np.arange(4.0) + 4 * rank)
 step = xjax.jit(lambda x: x / x.sum())
 failure, victim = os.environ["HOW"], int(os.environ["VICTIM"])

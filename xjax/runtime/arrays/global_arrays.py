@@ -88,9 +88,9 @@ def make_array_from_process_local_data(sharding: Sharding, local_data: ArrayLike
     """The array of which this process has `local_data`: in a single process, that array with `sharding`.
 
     Args:
-      local_data: tree of arrays: the rows (along the first axis) of this process, or all rows, equal in all processes.
-      global_shape: shape of the whole array. By default, the size of the first axis is multiplied by the number of
-        processes if the sharding splits that axis.
+      local_data: tree of arrays: the part of this process, or the whole, equal in all processes.
+      global_shape: shape of the whole array. By default, each axis of `local_data` is multiplied by the number of
+        parts into which the sharding divides it between processes.
 
     Raises: ValueError if `local_data` does not contain the parts of this process's devices.
     """
@@ -99,23 +99,34 @@ def make_array_from_process_local_data(sharding: Sharding, local_data: ArrayLike
 
 def _from_local(sharding: Sharding, local: np.ndarray, global_shape: Sequence[int] | None) -> Array:
     caller = "make_array_from_process_local_data"
-    if global_shape is None:
-        is_sharded = local.ndim and sharding.shard_shape((local.shape[0] * sharding.num_devices, *local.shape[1:]))[0] \
-            != local.shape[0] * sharding.num_devices
-        global_shape = (local.shape[0] * process_count(), *local.shape[1:]) if is_sharded else local.shape
-    shape = tuple(global_shape)
-    indices = list(sharding.addressable_devices_indices_map(shape).values())
-    first = 0
-    if shape != local.shape:                                # row 0 of the data is the first row of this process's parts
-        first = min((index[0].start or 0 for index in indices), default=0)
-    parts = [local[(slice((i[0].start or 0) - first, (shape[0] if i[0].stop is None else i[0].stop) - first), *i[1:])]
-             if local.ndim else local for i in indices]
+    shape = _whole_shape(sharding, local.shape) if global_shape is None else tuple(global_shape)
+    starts = [[i.start or 0 for i in index] for index in sharding.addressable_devices_indices_map(shape).values()]
+    size = sharding.shard_shape(shape)
+    # The data begin where the first of this process's parts begins, unless they are the whole.
+    first = [0 if mine == whole else min(column) for mine, whole, column in
+             zip(local.shape, shape, zip(*starts, strict=True), strict=False)]
+    parts = [local[tuple(slice(start - origin, start - origin + n) for start, origin, n in
+                         zip(index, first, size, strict=True))] for index in starts]
     for part in parts:
-        if part.shape != sharding.shard_shape(shape):
+        if part.shape != size:
             raise bad(caller, "the data of this process do not contain the parts of its devices",
-                      {"data": local.shape, "global_shape": shape, "part of a device": sharding.shard_shape(shape)},
+                      {"data": local.shape, "global_shape": shape, "part of a device": size},
                       "pass all rows of this process's devices, in their order.", exc=ValueError)
-    return _join(caller, shape, sharding, parts, None)
+    return _join(caller, shape, sharding, parts, local.dtype)
+
+
+def _whole_shape(sharding: Sharding, local: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the array of which a process has a part of shape `local`."""
+    if process_count() == 1:
+        return local
+    whole = list(local)
+    places = sharding.devices_indices_map((sharding.num_devices,) * len(local))
+    for axis in range(len(local)):
+        parts: dict[int, set[int]] = {}                     # of each process: where the parts of its devices begin
+        for device, index in places.items():
+            parts.setdefault(device.process_index, set()).add(index[axis].start or 0)
+        whole[axis] *= len(set(map(frozenset, parts.values())))
+    return tuple(whole)
 
 
 def _join(caller: str, shape: tuple[int, ...], sharding: Sharding, parts: Sequence[np.ndarray],
