@@ -7,6 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import xjax
+import xjax.numpy
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.core import dtypes, promotion
@@ -109,6 +111,15 @@ def test_result_type_of_mixes_equals_jax(x64):
                     ours = outcome(promotion.result_type, *some, return_weak_type_flag=flag)
                     theirs = outcome(jax_dtypes.result_type, *some, return_weak_type_flag=flag)
                     assert ours == theirs, some
+
+
+def test_only_names_of_64_bits_warn():
+    """As in JAX, `numpy.float64` is narrowed without a warning, and "float64" with one."""
+    for numpy in (xjax.numpy, jnp):
+        with warnings.catch_warnings(action="error"):
+            assert numpy.result_type(numpy.float64) == numpy.result_type(numpy.float64, numpy.int8) == np.float32
+        with pytest.warns(UserWarning, match="float64"):
+            numpy.result_type("float64")
 
 
 def test_result_type_reads_avals():

@@ -208,6 +208,8 @@ def dtype_and_weak(x: object) -> tuple[Any, bool]:
     aval = getattr(x, "aval", None)
     if aval is not None:
         return aval.dtype, aval.weak_type
+    if isinstance(x, type) and isinstance(getattr(x, "dtype", None), np.dtype):
+        return dtypes.canonicalize_dtype(x.dtype), False        # numpy.float64: without a warning, as in JAX
     return dtypes.dtype(x), getattr(x, "weak_type", False)
 
 
