@@ -156,7 +156,7 @@ def test_static_fields_as_jax():
 
 @tree_util.register_pytree_node_class
 class Scalar:
-    """A class whose constructor accepts only what is a number or an array."""
+    """Its constructor accepts numbers and arrays, and nothing else."""
 
     def __init__(self, x):
         self.x = xjax.numpy.asarray(x)
