@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from xjax.core.calls import leaf_of_arguments
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
@@ -13,7 +14,7 @@ from xjax.core.lowering import symbol_name
 from xjax.core.primitive import Missing, Primitive
 from xjax.core.symbolic.dims import Dim, evaluate_shape, is_static, is_symbolic_dim
 from xjax.core.symbolic.solve import check, solve, values_of
-from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_mismatch, tree_unflatten
+from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.export.checks import DisabledSafetyCheck
 from xjax.export.dynamic import I32
@@ -76,9 +77,7 @@ def fits(wanted: ShapedArray, given: ShapedArray) -> bool:
 
 
 def _argument(exported: Exported, i: int) -> str:
-    tree = tree_unflatten(exported.in_tree, range(exported.in_tree.num_leaves))
-    path, _ = tree_flatten_with_path(tree)[0][i]
-    return f"argument `{('args', 'kwargs')[path[0].idx]}{keystr(path[1:])}`"
+    return f"argument `{leaf_of_arguments(exported.in_tree, i)}`"
 
 
 def _type(*avals: ShapedArray, exported: Exported) -> tuple[ShapedArray, ...]:

@@ -23,7 +23,7 @@ from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.trace import Tracer
-from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
+from xjax.core.tree import tree_mismatch, tree_unflatten, treedef_tuple
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.lax.control import check_callable, flat_arrays
 from xjax.ops.arrange import batched_in_front, concatenate
@@ -163,8 +163,7 @@ def _program(caller: str, computation: Callable, tree: PyTree, inits: Sequence[A
 
 def _trace(caller: str, computation: Callable, tree: PyTree, avals: Sequence[ShapedArray]) -> tuple[ClosedJaxpr, list]:
     name = function_name(computation)
-    pair = tree_unflatten(tree, range(tree.num_leaves))
-    flat = flatten_function(computation, flatten((pair, pair))[1], caller=f"{caller} `{name}`")
+    flat = flatten_function(computation, treedef_tuple((tree, tree)), caller=f"{caller} `{name}`")
     program = trace_to_jaxpr(flat, (*avals, *avals), f"{caller} `{name}`")
     if any(isinstance(c, Tracer) for c in program.consts):
         raise bad(caller, f"`{name}` uses a traced value from outside", exc=NotImplementedError,

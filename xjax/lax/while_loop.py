@@ -174,7 +174,7 @@ def _trace_condition(caller: str, f: Callable, tree: PyTree,
     name = function_name(f)
     traced = trace_function(f, treedef_tuple((tree,)), avals, f"{caller} `{name}`", refs=True)
     outs = traced.results
-    single = tree_unflatten(traced.out_tree, range(len(outs))) == 0
+    single = traced.out_tree.num_nodes == len(outs) == 1
     if not single or outs[0].shape or not dtypes.is_bool(outs[0].dtype):
         raise bad(caller, f"`{name}` must return one bool scalar",
                   given={"returned": outs[0].str_short() if single else str(traced.out_tree)},

@@ -9,7 +9,7 @@ import numpy as np
 
 from xjax.core.calls import leaf_of_arguments
 from xjax.core.errors import bad
-from xjax.core.tree import flatten_axes, tree_unflatten
+from xjax.core.tree import flatten_axes, skeleton
 from xjax.core.types import typeof
 from xjax.runtime.arrays.array import Array, put
 from xjax.runtime.placement.current_mesh import current_mesh, devices_for
@@ -46,7 +46,7 @@ class CallShardings:
     def _resolve_arguments(self, tree: PyTree) -> list[Sharding | None]:
         if self._ins is None:
             return [None] * tree.num_leaves
-        _, kwargs = tree_unflatten(tree, range(tree.num_leaves))
+        _, kwargs = skeleton(tree)
         if kwargs:
             raise bad(self._caller, "in_shardings apply only to positional arguments",
                       {"by keyword": ", ".join(kwargs)},

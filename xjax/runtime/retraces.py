@@ -30,7 +30,7 @@ from xjax.core.config import TRACED, config
 from xjax.core.context import context
 from xjax.core.errors import RetraceWarning, advise, bad, calling_frame, location_text
 from xjax.core.staging import StagingTrace
-from xjax.core.tree import PyTreeDef, keystr, skeleton, tree_differences, tree_unflatten
+from xjax.core.tree import PyTreeDef, keystr, skeleton, tree_differences
 from xjax.core.types import ShapedArray
 from xjax.runtime.programs.compile_log import logger
 from xjax.runtime.static_args import StaticArguments
@@ -149,7 +149,7 @@ class Call(NamedTuple):
         return given, fixes[0] if fixes else ""
 
     def _changes_of_structure(self, old: PyTreeDef) -> dict[str, str]:
-        args, _ = tree_unflatten(self.key[0], range(self.key[0].num_leaves))
+        args, _ = skeleton(self.key[0])
         names = argument_names(self.fun, args, {}, self.static.nums)
         changes = {}
         for path, before, now in tree_differences(old, self.key[0]):

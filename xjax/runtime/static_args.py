@@ -9,7 +9,7 @@ from typing import Any
 
 from xjax.core.calls import as_argnums, function_name, is_hashable
 from xjax.core.errors import bad, did_you_mean
-from xjax.core.tree import flatten, tree_unflatten
+from xjax.core.tree import flatten, skeleton
 from xjax.typing import PyTree
 
 
@@ -139,7 +139,7 @@ class StaticArguments:
         """For each leaf of the dynamic (args, kwargs), whether it is donated."""
         if not (self.donate_nums or self.donate_names):
             return [False] * tree.num_leaves
-        args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
+        args, kwargs = skeleton(tree)
         positions = [i for i in range(len(args) + len(self.nums)) if i not in self.nums]
         flags: list[bool] = []
         for i, arg in zip(positions, args, strict=False):

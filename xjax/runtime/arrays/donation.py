@@ -15,7 +15,7 @@ from typing import Any
 
 from xjax.core.errors import bad, warn
 from xjax.core.jaxpr import ClosedJaxpr, Var
-from xjax.core.tree import leaf_paths, tree_structure, tree_unflatten
+from xjax.core.tree import leaf_paths, skeleton, tree_structure
 from xjax.runtime import xla
 from xjax.typing import PyTree
 
@@ -133,6 +133,6 @@ def _take(free: Counter, key: Hashable) -> bool:
 
 def names_by_position(tree: PyTree) -> list[str]:
     """A name for each leaf of (args, kwargs)."""
-    args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
+    args, kwargs = skeleton(tree)
     return [path for name, part in (*enumerate(args), *((f"`{k}`", kwargs[k]) for k in sorted(kwargs)))
             for path in leaf_paths(f"argument {name}", tree_structure(part))]
