@@ -181,8 +181,12 @@ def wheels(tmp_path, monkeypatch):
         path.write_text("raise ImportError('must not be imported')")
     monkeypatch.syspath_prepend(tmp_path)
     cuda_wheels.toolkit.cache_clear()
+    earlier = sys.modules.pop("jax_plugins", None)          # a namespace package, which looking for a plugin imports
     yield tmp_path
     cuda_wheels.toolkit.cache_clear()
+    sys.modules.pop("jax_plugins", None)
+    if earlier is not None:
+        sys.modules["jax_plugins"] = earlier
 
 
 def test_wheels_are_found_without_import(wheels):

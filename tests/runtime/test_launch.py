@@ -140,13 +140,19 @@ def test_an_integer_that_does_not_fit_is_refused_on_every_call():
                 f(n)
 
 
+def take_values_of_the_host(monkeypatch):
+    """Undo what a guard of another test did: it has each value checked separately."""
+    monkeypatch.setattr(hooks, "guard", None)
+    for table, readers in zip((host_values.OPERANDS, host_values.DONATED), host_values.readers(), strict=True):
+        for kind, read in readers.items():
+            monkeypatch.setitem(table, kind, read)
+
+
 @pytest.mark.parametrize("value", [0.25, np.float64(2), np.int8(3), np.ones(3, np.float32), np.ones(3), np.arange(3),
                                    {"a": np.ones(3, np.uint64)[::2], "b": [1.5, np.complex128(1j)]}], ids=repr)
 def test_values_of_the_host_go_along_with_the_launch(value, monkeypatch):
     f = xjax.jit(lambda x: xjax.tree_util.tree_map(lambda y: y * 2, x))
-    monkeypatch.setattr(hooks, "guard", None)  # a guard of another test would check each value separately
-    for kind, take in host_values.operands().items():
-        monkeypatch.setitem(host_values.OPERANDS, kind, take)
+    take_values_of_the_host(monkeypatch)
     want = f(value)
     monkeypatch.setattr(Jitted, "_launcher", None)
     assert_equal_results(f(value), want)
@@ -169,9 +175,7 @@ def test_a_value_of_the_host_among_many_arrays(value, monkeypatch):
     """It is put on the device separately, because jaxlib's own call would check each array."""
     f = xjax.jit(lambda tree, x: ([y + 1 for y in tree["many"]], x * 2), donate_argnums=0)
     many = [jnp.full(3, float(i)) for i in range(20)]
-    monkeypatch.setattr(hooks, "guard", None)
-    for kind, take in host_values.operands().items():
-        monkeypatch.setitem(host_values.OPERANDS, kind, take)
+    take_values_of_the_host(monkeypatch)
     _, want = f({"many": many}, value)
     monkeypatch.setattr(Jitted, "_launcher", None)
     monkeypatch.setattr(Executable, "launch_with_host_values", None)

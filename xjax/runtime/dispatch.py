@@ -23,7 +23,7 @@ from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
 from xjax.ops.identity import stage_p
 from xjax.runtime.arrays.array import Array
-from xjax.runtime.arrays.moves import to_array
+from xjax.runtime.arrays.moves import to_array, to_operand
 from xjax.runtime.arrays.number_cache import NUMBERS, add_number
 from xjax.runtime.placement.current_mesh import placing_mesh
 from xjax.runtime.placement.places import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
@@ -97,7 +97,7 @@ class EvalTrace(Trace):
         if p.evaluate is not None:
             return p.evaluate(*args, **params)
         home = _home(args)
-        args = [to_array(x, home) for x in args]
+        args = [to_operand(x, home) for x in args]
         if not p.cacheable:
             return self._run_program(p, args, params)
         key = _of_context((p, *types_and_places(args), *params.items(), *([] if args else [default_place()])))

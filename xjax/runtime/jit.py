@@ -37,7 +37,7 @@ from xjax.core.tree import flatten, skeleton, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.runtime.arrays import donation
 from xjax.runtime.arrays.array import Array, put
-from xjax.runtime.arrays.host_values import OPERANDS, add_operands
+from xjax.runtime.arrays.host_values import DONATED, OPERANDS, add_operands
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.arrays.number_cache import NUMBERS
 from xjax.runtime.call_shardings import CallShardings
@@ -73,6 +73,7 @@ class Jitted(PickledByName):
         functools.update_wrapper(self, fun)
         self._fun, self._static, self._inline = fun, static, inline
         self._has_static = static.given
+        self._readers = DONATED if static.donates else OPERANDS
         if static.signature is not None:
             self.__signature__ = static.signature
         self.of_library = False             # set by `library_jit`
@@ -105,7 +106,7 @@ class Jitted(PickledByName):
                 elif self._has_static and type(x) not in _NEVER_STATIC:
                     key += type(x), x
                 else:
-                    take = None if kwargs else OPERANDS.get(type(x))
+                    take = None if kwargs else self._readers.get(type(x))
                     on_host = None if take is None else take(x, key, bufs)
                     if on_host is None:
                         return self._call(args, kwargs)
@@ -148,7 +149,7 @@ class Jitted(PickledByName):
         if self._device is not None:
             return self._call_on_device(leaves, tree, static)
         key, operands = [trace_key, static, tree], []
-        has_host_values = None if self._shardings is not None else add_operands(leaves, key, operands)
+        has_host_values = None if self._shardings is not None else add_operands(leaves, key, operands, self._readers)
         launcher = None if has_host_values is None else self._fast.of_parts(key)
         if launcher is None:
             if has_host_values is None and refs.has_refs(leaves):

@@ -58,7 +58,7 @@ def _selector(places: list[int]) -> Callable[[tuple], tuple]:
 class StaticArguments:
     """Separates the static arguments of a call, as a hashable key, and inserts them again for tracing."""
 
-    __slots__ = ("nums", "names", "donate_nums", "donate_names", "given", "key", "signature", "_caller", "_forms")
+    __slots__ = ("nums", "names", "donate_nums", "donate_names", "donates", "given", "key", "signature", "_caller", "_forms")
 
     def __init__(self, fun: Callable, nums: int | Sequence[int] | None, names: str | Sequence[str] | None,
                  donate_nums: int | Sequence[int] | None = None, donate_names: str | Sequence[str] | None = None,
@@ -68,6 +68,7 @@ class StaticArguments:
         parameters = None if self.signature is None else list(self.signature.parameters.values())
         self.nums, self.names = self._complete(nums, names, parameters, "static")
         self.donate_nums, self.donate_names = self._complete(donate_nums, donate_names, parameters, "donate")
+        self.donates = bool(self.donate_nums or self.donate_names)
         both = set(self.nums) & set(self.donate_nums) | set(self.names) & set(self.donate_names)
         if both:
             raise bad(self._caller, "an argument cannot be both static and donated", given={"arguments": str(both)},
@@ -137,7 +138,7 @@ class StaticArguments:
 
     def donated_leaves(self, tree: PyTree) -> list[bool]:
         """For each leaf of the dynamic (args, kwargs), whether it is donated."""
-        if not (self.donate_nums or self.donate_names):
+        if not self.donates:
             return [False] * tree.num_leaves
         args, kwargs = skeleton(tree)
         positions = [i for i in range(len(args) + len(self.nums)) if i not in self.nums]

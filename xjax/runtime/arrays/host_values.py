@@ -1,13 +1,13 @@
 """Host values passed directly to an executable: numbers, NumPy scalars, and small NumPy arrays.
 
 They are not made arrays for one launch: jaxlib transfers them within the call, in a third of the time. Only a number
-that occurs again is made an array. `OPERANDS` contains the reader of each type. Values of other types, and values for
-which the reader returns None, become arrays first.
+that occurs again is made an array. `OPERANDS` contains the reader of each type, and `DONATED` those for a function that
+donates arguments. Values of other types, and values for which the reader returns None, become arrays first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -15,7 +15,7 @@ import numpy as np
 
 from xjax.core.config import config
 from xjax.runtime.arrays.array import Array
-from xjax.runtime.arrays.number_cache import NUMBERS, add_number
+from xjax.runtime.arrays.number_cache import NUMBERS, add_host_number, add_number
 from xjax.runtime.placement.places import default_place_of
 
 # Reads a value for a launch: (value, key, operands) -> whether it stays a host value. It appends the launch's operand
@@ -58,6 +58,10 @@ def _add_number(x: bool | int | float | complex, key: list[Any], operands: list[
     return add_number(x, default_place_of(key[0]), key, operands)
 
 
+def _add_host_number(x: bool | int | float | complex, key: list[Any], operands: list[Any]) -> bool | None:
+    return add_host_number(x, default_place_of(key[0]), key, operands)
+
+
 def _add_narrowed(x: np.ndarray | np.generic, operands: list[Any]) -> bool | None:
     """Add a 64-bit NumPy value narrowed to 32 bits; None with x64, or if an integer would change."""
     dtype = _NARROWER.get(x.dtype)
@@ -70,21 +74,24 @@ def _add_narrowed(x: np.ndarray | np.generic, operands: list[Any]) -> bool | Non
     return True
 
 
-def operands() -> dict[type, Reader]:
-    """The reader of each type, while no guard checks transfers."""
-    return {np.ndarray: _add_array, **dict.fromkeys(NUMBERS, _add_number),
-            **dict.fromkeys([dtype.type for dtype in (*_TAKEN, *_NARROWER)], _add_scalar)}
+def readers() -> tuple[dict[type, Reader], dict[type, Reader]]:
+    """`OPERANDS` and `DONATED`, while no guard checks transfers."""
+    arrays = {np.ndarray: _add_array,
+              **dict.fromkeys([dtype.type for dtype in (*_TAKEN, *_NARROWER)], _add_scalar)}
+    return {**arrays, **dict.fromkeys(NUMBERS, _add_number)}, {**arrays, **dict.fromkeys(NUMBERS, _add_host_number)}
 
 
-OPERANDS = operands()
+OPERANDS, DONATED = readers()           # a launch that donates a cached array of a number would delete it
 
 
 def take_none() -> None:
     """From now on, each value becomes an array first, so that a guard can check its transfer."""
     OPERANDS.clear()
+    DONATED.clear()
 
 
-def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any]) -> bool | None:
+def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any],
+                 readers: Mapping[type, Reader] = OPERANDS) -> bool | None:
     """Add the operands of a launch for arrays and host values; returns whether any is a host value.
 
     `key` gets the types and placements of the values. None if a value must become an array first; `key` and `operands`
@@ -105,7 +112,7 @@ def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any]) -> 
             key += x.aval, x._place
             operands.append(x._buf)
         else:
-            take = OPERANDS.get(type(x))
+            take = readers.get(type(x))
             on_host = None if take is None else take(x, key, operands)
             if on_host is None:
                 return None

@@ -25,19 +25,15 @@ from xjax.typing import ArrayLike
 
 
 def to_array(x: ArrayLike, place: Place | None = None) -> Array:
-    """An array-like value that is not a tracer as an `Array`; an `Array` is returned unchanged.
+    """An array-like value that is not a tracer as an `Array`; an `Array` is returned unchanged, another value is copied.
 
     Raises: TypeError for a value that is not array-like; the escaped-tracer error for a tracer.
     """
     kind = type(x)
     if kind is Array:
         return x                            # type: ignore[return-value]  # pyright does not follow `kind`
-    if kind in NUMBERS:
-        return from_scalar(x, place)
     if isinstance(x, Tracer):
         raise escaped(x)
-    if isinstance(x, np.generic) and x.dtype in CACHED_SCALARS:
-        return from_numpy_scalar(x, place)
     if isinstance(x, (np.ndarray, np.generic)):
         if not dtypes.is_supported(x.dtype):
             raise not_an_array(x)
@@ -47,6 +43,15 @@ def to_array(x: ArrayLike, place: Place | None = None) -> Array:
         aval = typeof(x)
         return from_numpy(np.asarray(x, aval.dtype), place, aval.weak_type)
     return _from_foreign(x, place)
+
+
+def to_operand(x: ArrayLike, place: Place | None = None) -> Array:
+    """`to_array` for the operand of a launch: a number's array may be cached, so it must not be donated or returned."""
+    if type(x) in NUMBERS:
+        return from_scalar(x, place)                # type: ignore[arg-type]  # pyright does not follow `type(x)`
+    if isinstance(x, np.generic) and x.dtype in CACHED_SCALARS:
+        return from_numpy_scalar(x, place)
+    return to_array(x, place)
 
 
 def _from_foreign(x: object, place: Place | None) -> Array:

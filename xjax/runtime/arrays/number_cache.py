@@ -1,4 +1,8 @@
-"""Arrays of numbers: recent ones are cached, since programs use the same few numbers repeatedly."""
+"""Arrays of numbers as operands: recent ones are cached, since programs use the same few numbers repeatedly.
+
+A cached array is only ever the operand of a launch. No user gets one and no program donates one, since deleting it would
+delete every other array of that number: see `moves.to_array` and `host_values.DONATED` for these.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ CACHED_SCALARS = frozenset(map(np.dtype, ("bool", "int32", "uint32", "float32", 
 
 
 def from_scalar(x: bool | int | float | complex, place: Place | None = None) -> Array:
-    """Array of a Python number, weakly typed; recent numbers are cached.
+    """The cached array of a Python number, weakly typed.
 
     A guard checks a cached number too, since which numbers are cached depends on chance.
     """
@@ -46,17 +50,25 @@ def add_number(x: bool | int | float | complex, place: Place, key: list, operand
     array = _scalars.get(known)
     if array is None or hooks.guard is not None or array._buf.is_deleted():
         code = hash(known)
-        if not (code in _seen or x64 or hooks.guard is not None or (kind is int and not -1 << 31 <= x < 1 << 31)):
+        if code not in _seen and hooks.guard is None and add_host_number(x, place, key, operands):
             if len(_seen) > 500:
                 _seen.clear()
             _seen.add(code)
-            key += _TYPES[kind], place
-            operands.append(x)
             return True
         array = from_scalar(x, place)
     key += array.aval, place
     operands.append(array._buf)
     return False
+
+
+def add_host_number(x: bool | int | float | complex, place: Place, key: list, operands: list) -> bool | None:
+    """`add_number` without the cache; None, and nothing is added, if the number must become an array first."""
+    kind = type(x)
+    if config.enable_x64 or (kind is int and not -1 << 31 <= x < 1 << 31):      # type: ignore[operator]
+        return None
+    key += _TYPES[kind], place
+    operands.append(x)
+    return True
 
 
 _seen: set[int] = set()                 # hashes of numbers seen once; Python's collector would have to scan tuples
@@ -66,7 +78,7 @@ _TYPES = {kind: ShapedArray((), np.dtype(dtype), kind is not bool) for kind, dty
 
 
 def from_numpy_scalar(x: np.generic, place: Place | None) -> Array:
-    """Array of a NumPy scalar: derivative rules and promotion use the same few repeatedly."""
+    """The cached array of a NumPy scalar: derivative rules and promotion use the same few repeatedly."""
     if hooks.guard is not None:
         hooks.guard.check(hooks.TO_DEVICE, x)
     place = default_place() if place is None else place
