@@ -362,6 +362,10 @@ def log_if_positive(x):
 MEANT = {
     "masked softmax": lambda: xjax.nn.softmax(jnp.where(MASK, X, -jnp.inf)),
     "softmax with where": lambda: xjax.nn.softmax(X, where=MASK),
+    "softmax of large scores": lambda: [f(np.float32([3e38, -3e38])) for f in (
+        xjax.nn.softmax, xjax.nn.logsumexp, xjax.jit(xjax.grad(lambda x: (xjax.nn.softmax(x) ** 2).sum())))],
+    "limits at infinity": lambda: [xjax.jit(lambda x, f=f: f(x * 3e38))(X) for f in (
+        jnp.tanh, jnp.arctan, xjax.nn.sigmoid, xjax.scipy.special.erf, xjax.scipy.special.erfc)],
     "logsumexp of -inf": lambda: xjax.nn.logsumexp(jnp.array([-jnp.inf, 0.0])),
     "log under where": lambda: xjax.jit(lambda x: jnp.where(x > 0, jnp.log(x), 0.0))(X),
     "division under where": lambda: xjax.jit(lambda x: jnp.where(x != 0, 1 / x, 0.0).sum())(X),

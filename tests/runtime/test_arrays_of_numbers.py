@@ -26,7 +26,8 @@ MADE = {
     "cond": (lambda: lax.cond(True, lambda x: x, lambda x: -x, 2.0), 2),
     "while_loop": (lambda: lax.while_loop(lambda x: x < 0, lambda x: x, 2.0), 2),
     "scan": (lambda: lax.scan(lambda c, x: (c, x), 2.0, jnp.ones(0))[0], 2),
-    "stop_gradient": (lambda: lax.stop_gradient(jnp.asarray(2.0)), 2), "new_ref": (lambda: xjax.freeze(xjax.new_ref(2.0)), 2),
+    "stop_gradient": (lambda: lax.stop_gradient(jnp.asarray(2.0)), 2),
+    "new_ref": (lambda: xjax.freeze(xjax.new_ref(2.0)), 2),
 }
 
 

@@ -1,9 +1,10 @@
 """Values that a selection drops: `where(x > 0, log(x), 0)` does not fail the check of log.
 
-A variable is guarded if every use of it leads, through operations on single elements, to a selection, or to a test such
-as isnan. A wrong element of a guarded variable is a doubt. The doubts about a variable are an array of sites, -1 where
-there is none; they follow the value through these operations, and one becomes a failure where the selection chooses its
-element.
+A variable is guarded if every use of it leads, through operations on single elements, to a selection, to a test such as
+isnan, or to a function with a limit at infinity: in `exp(x - max)` the difference may be -inf, and the result 0 is right.
+A wrong element of a guarded variable is a doubt. The doubts about a variable are an array of sites, -1 where there is
+none; they follow the value through these operations, and end where a result is finite again. One becomes a failure where
+the selection chooses its element, or the function returns NaN or an infinity.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from xjax.checks.errors import NO_FAILURE, CheckError, Kind, Site
-from xjax.checks.produced import Check, Wrong, is_finite, spread
+from xjax.checks.produced import Check, Wrong, filled, is_finite, spread
 from xjax.checks.recorder import Recorder, Rule, apply
 from xjax.core import dtypes
 from xjax.core.config import UNCHECKED
@@ -34,12 +35,15 @@ from xjax.ops import (
     reduce,
     shape,
     slice,
+    special,
     transcendental,
 )
 from xjax.ops.compare import eq, ge, select_n, select_n_p
 from xjax.typing import ArrayLike
 
 _TESTS = frozenset((compare.eq_p, compare.ne_p, elementwise.is_finite_p))
+_WITH_LIMITS = frozenset((transcendental.exp_p, transcendental.exp2_p, transcendental.expm1_p, transcendental.tanh_p,
+                          transcendental.atan_p, transcendental.logistic_p, special.erf_p, special.erfc_p))
 # They move elements: a mask moves in the same way.
 _MOVING = frozenset((shape.broadcast_in_dim_p, shape.reshape_p, shape.squeeze_p, shape.transpose_p, slice.slice_p,
                      arrange.rev_p, identity.copy_p, identity.stop_gradient_p))
@@ -75,7 +79,7 @@ def guarded(closed: ClosedJaxpr) -> frozenset[Var]:
 
     def drops(eqn: Eqn, k: int) -> bool:
         p = eqn.primitive
-        return p in _TESTS or (p is select_n_p and k > 0) or (
+        return p in _TESTS or p in _WITH_LIMITS or (p is select_n_p and k > 0) or (
             (p in _ELEMENTWISE or p in _MOVING) and eqn.outvars[0] in result)
 
     for eqn in reversed(closed.eqns):
@@ -98,9 +102,9 @@ def checking(*checks: Check) -> Rule:
 
 def _fail(recorder: Recorder, eqn: Eqn, wrong: Wrong) -> None:
     size = typeof(wrong.masks[0][0]).shape
-    codes = np.full(size, NO_FAILURE, np.int32)
+    codes: ArrayLike = filled(size, NO_FAILURE)
     for mask, detail in reversed(wrong.masks):
-        codes = select_n(mask, codes, np.full(size, len(recorder.sites), np.int32))
+        codes = select_n(mask, codes, filled(size, len(recorder.sites)))
         recorder.sites.append(Site(_KIND, context.source, (wrong.check, eqn.primitive.name, detail)))
     result = eqn.outvars[0]
     if wrong.check != "index" and result in recorder.guarded:
@@ -111,7 +115,7 @@ def _fail(recorder: Recorder, eqn: Eqn, wrong: Wrong) -> None:
 
 def _first(codes: ArrayLike | None, others: ArrayLike) -> ArrayLike:
     """Element by element, the site of `codes` if it failed, else that of `others`."""
-    return others if codes is None else select_n(ge(codes, np.zeros(typeof(codes).shape, np.int32)), others, codes)
+    return others if codes is None else select_n(ge(codes, np.int32(0)), others, codes)
 
 
 def _lowest(codes: ArrayLike) -> ArrayLike:
@@ -119,8 +123,8 @@ def _lowest(codes: ArrayLike) -> ArrayLike:
     size = typeof(codes).shape
     if not size:
         return codes
-    failed = ge(codes, np.zeros(size, np.int32))
-    lowest = reduce.reduce_min(select_n(failed, np.full(size, _LAST), codes), tuple(range(len(size))))
+    failed = ge(codes, np.int32(0))
+    lowest = reduce.reduce_min(select_n(failed, filled(size, _LAST), codes), tuple(range(len(size))))
     return select_n(eq(lowest, _LAST), lowest, np.int32(NO_FAILURE))
 
 
@@ -168,7 +172,7 @@ def _moved(p: Primitive, eqn: Eqn, k: int, codes: ArrayLike, args: Sequence[Arra
     if p in _MOVING:
         return p.bind(codes, **eqn.params)
     size = typeof(out).shape
-    codes, none = spread(codes, size), np.full(size, NO_FAILURE, np.int32)
+    codes, none = spread(codes, size), filled(size, NO_FAILURE)
     if p is select_n_p:
         which = args[0]
         chosen = eq(which, typeof(which).dtype.type(k - 1))

@@ -74,6 +74,11 @@ def spread(x: ArrayLike, size: tuple[int, ...]) -> ArrayLike:
     return x if given == size else shape.broadcast_in_dim(x, size, range(len(given)))
 
 
+def filled(size: tuple[int, ...], value: int) -> ArrayLike:
+    """An int32 array of one value, by an operation: an array of NumPy would be an input of the program."""
+    return spread(np.int32(value), size)
+
+
 # -- NaN and infinity ---------------------------------------------------------------------------------------------
 
 def is_nan(x: ArrayLike) -> Array:
@@ -92,12 +97,10 @@ def is_finite(x: ArrayLike) -> Array:
 def _among(eqn: Eqn, args: Sequence[ArrayLike], size: tuple[int, ...],
            test: Callable[[ArrayLike], ArrayLike]) -> ArrayLike:
     """Where `test` holds for an argument, in the shape of the result `size`."""
-    out = np.zeros(size, bool)
-    for x in args:
-        if dtypes.is_inexact(typeof(x).dtype):
-            flags = test(x)
-            out = bitwise_or(out, spread(flags if eqn.primitive in _ELEMENTWISE else any_true(flags), size))
-    return out
+    flags = [test(x) for x in args if dtypes.is_inexact(typeof(x).dtype)]
+    if eqn.primitive not in _ELEMENTWISE:
+        flags = [any_true(flag) for flag in flags]
+    return either([spread(flag, size) for flag in flags] or [spread(np.False_, size)])
 
 
 def made_bad(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | None:

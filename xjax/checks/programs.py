@@ -173,6 +173,7 @@ def _merged(kinds: Sequence[Kind], old: Sequence[Any], new: Sequence[Any]) -> li
 
 
 def _scan(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
+    """The loop, which is not unrolled: the checks of one step are many operations, and compile for long."""
     params, body = eqn.params, eqn.params["jaxpr"]
     checked = checked_program(body, recorder.plan)
     if not checked.active:
@@ -181,7 +182,7 @@ def _scan(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
     step, consts = hoist_consts(_checked_step(body, recorder.plan, n, params["num_carry"]))
     start = _start(checked, _carried(checked))
     outs = scan_p.bind(*consts, *args[:n], *start, *args[n:], **{
-        **params, "jaxpr": step, "num_consts": len(consts) + n, "num_carry": m + params["num_carry"]})
+        **params, "unroll": 1, "jaxpr": step, "num_consts": len(consts) + n, "num_carry": m + params["num_carry"]})
     return recorder.take(checked, [*outs[m:], *outs[:m]])
 
 

@@ -58,7 +58,8 @@ def _selector(places: list[int]) -> Callable[[tuple], tuple]:
 class StaticArguments:
     """Separates the static arguments of a call, as a hashable key, and inserts them again for tracing."""
 
-    __slots__ = ("nums", "names", "donate_nums", "donate_names", "donates", "given", "key", "signature", "_caller", "_forms")
+    __slots__ = ("nums", "names", "donate_nums", "donate_names", "donates", "given", "key", "signature", "_caller",
+                 "_forms")
 
     def __init__(self, fun: Callable, nums: int | Sequence[int] | None, names: str | Sequence[str] | None,
                  donate_nums: int | Sequence[int] | None = None, donate_names: str | Sequence[str] | None = None,

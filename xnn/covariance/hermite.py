@@ -136,11 +136,13 @@ def expansion_error(fun: Callable[[Array], Array], variance: ArrayLike) -> tuple
     not included.
 
     Returns: the bound for the NNGP kernel, and the bound for the derivative, by which a layer multiplies the NTK; both
-      relative to the kernel of equal inputs, of the shape of `variance`.
+      relative to the kernel of equal inputs, of the shape of `variance`. NaN for a function that is 0 almost everywhere,
+      such as the derivative of a step.
     """
     variance = jnp.asarray(variance, jnp.zeros(()).dtype)
     result = []
     for part in _expanded(fun, variance):
         missing = part.even**2 + part.odd**2
-        result.append(missing / (missing + jnp.sum(part.terms**2, 0)))
+        whole = missing + jnp.sum(part.terms**2, 0)
+        result.append(jnp.where(whole > 0, missing / jnp.where(whole > 0, whole, 1), jnp.nan))
     return result[0], result[1]

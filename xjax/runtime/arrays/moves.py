@@ -25,7 +25,7 @@ from xjax.typing import ArrayLike
 
 
 def to_array(x: ArrayLike, place: Place | None = None) -> Array:
-    """An array-like value that is not a tracer as an `Array`; an `Array` is returned unchanged, another value is copied.
+    """An array-like value that is not a tracer as an `Array`: an `Array` itself, any other value as a new array.
 
     Raises: TypeError for a value that is not array-like; the escaped-tracer error for a tracer.
     """

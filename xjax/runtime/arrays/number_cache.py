@@ -1,7 +1,7 @@
 """Arrays of numbers as operands: recent ones are cached, since programs use the same few numbers repeatedly.
 
-A cached array is only ever the operand of a launch. No user gets one and no program donates one, since deleting it would
-delete every other array of that number: see `moves.to_array` and `host_values.DONATED` for these.
+A cached array is only ever the operand of a launch. No user gets one and no program donates one, since deleting it
+would delete every other array of that number: see `moves.to_array` and `host_values.DONATED` for these.
 """
 
 from __future__ import annotations
