@@ -2,8 +2,7 @@
 
 A variable is guarded if every use of it leads, through operations on single elements, to a selection, to a test such as
 isnan, or to a function with a limit at infinity: in `exp(x - max)` the difference may be -inf, and the result 0 is right.
-A wrong element of a guarded variable is a doubt. The doubts about a variable are an array of sites, -1 where there is
-none; they follow the value through these operations, and end where a result is finite again. One becomes a failure where
+A wrong element of a guarded variable is a doubt. The doubts about a variable are an array of sites; they follow the value through these operations, and end where a result is finite again. One becomes a failure where
 the selection chooses its element, or the function returns NaN or an infinity.
 """
 
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from xjax.checks.errors import NO_FAILURE, CheckError, Kind, Site
-from xjax.checks.produced import Check, Wrong, filled, is_finite, spread
+from xjax.checks.produced import Check, Tests, Wrong, filled, is_finite, spread
 from xjax.checks.recorder import Recorder, Rule, apply
 from xjax.core import dtypes
 from xjax.core.config import UNCHECKED
@@ -38,7 +37,7 @@ from xjax.ops import (
     special,
     transcendental,
 )
-from xjax.ops.compare import eq, ge, select_n, select_n_p
+from xjax.ops.compare import eq, select_n, select_n_p
 from xjax.typing import ArrayLike
 
 _TESTS = frozenset((compare.eq_p, compare.ne_p, elementwise.is_finite_p))
@@ -64,7 +63,9 @@ class ModeError(CheckError):
 
 
 _KIND = Kind(ModeError, (ShapedArray((3,), np.dtype(np.int32)),))
-_NO_VALUES, _LAST = np.zeros(3, np.int32), np.int32(2 ** 31 - 1)
+_NO_VALUES = np.zeros(3, np.int32)
+# In an array of sites, an element without doubt has this number, so that the first of two sites is the smaller one.
+_NONE = 2 ** 31 - 1
 
 
 @program_cache
@@ -94,7 +95,7 @@ def checking(*checks: Check) -> Rule:
     def rule(recorder: Recorder, eqn: Eqn, args: list[Any]) -> Sequence[Any]:
         outs = apply(eqn, args)
         for check in checks:
-            if (wrong := check(eqn, args, outs)) is not None:
+            if (wrong := check(eqn, args, outs, recorder.tests)) is not None:
                 _fail(recorder, eqn, wrong)
         return outs
     return rule
@@ -102,7 +103,7 @@ def checking(*checks: Check) -> Rule:
 
 def _fail(recorder: Recorder, eqn: Eqn, wrong: Wrong) -> None:
     size = typeof(wrong.masks[0][0]).shape
-    codes: ArrayLike = filled(size, NO_FAILURE)
+    codes: ArrayLike = filled(size, _NONE)
     for mask, detail in reversed(wrong.masks):
         codes = select_n(mask, codes, filled(size, len(recorder.sites)))
         recorder.sites.append(Site(_KIND, context.source, (wrong.check, eqn.primitive.name, detail)))
@@ -114,18 +115,14 @@ def _fail(recorder: Recorder, eqn: Eqn, wrong: Wrong) -> None:
 
 
 def _first(codes: ArrayLike | None, others: ArrayLike) -> ArrayLike:
-    """Element by element, the site of `codes` if it failed, else that of `others`."""
-    return others if codes is None else select_n(ge(codes, np.int32(0)), others, codes)
+    """Element by element, the first site of both."""
+    return others if codes is None else piecewise.min(codes, others)
 
 
 def _lowest(codes: ArrayLike) -> ArrayLike:
-    """The first failed site of an array of sites, or -1."""
-    size = typeof(codes).shape
-    if not size:
-        return codes
-    failed = ge(codes, np.int32(0))
-    lowest = reduce.reduce_min(select_n(failed, filled(size, _LAST), codes), tuple(range(len(size))))
-    return select_n(eq(lowest, _LAST), lowest, np.int32(NO_FAILURE))
+    """The first site of an array of sites, or -1."""
+    lowest = reduce.reduce_min(codes, tuple(range(len(typeof(codes).shape))))
+    return select_n(eq(lowest, np.int32(_NONE)), lowest, np.int32(NO_FAILURE))
 
 
 def evaluate_guarded(recorder: Recorder, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
@@ -133,8 +130,8 @@ def evaluate_guarded(recorder: Recorder, closed: ClosedJaxpr, args: Sequence[Any
     jaxpr, plan = closed.jaxpr, recorder.plan
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
-    saved = context.source, recorder.guarded, recorder.doubts
-    recorder.guarded, recorder.doubts = guarded(closed), {}
+    saved = context.source, recorder.guarded, recorder.doubts, recorder.tests
+    recorder.guarded, recorder.doubts, recorder.tests = guarded(closed), {}, Tests()
     try:
         for eqn in jaxpr.eqns:
             ins = [v.val if type(v) is Literal else env[v] for v in eqn.invars]
@@ -146,7 +143,7 @@ def evaluate_guarded(recorder: Recorder, closed: ClosedJaxpr, args: Sequence[Any
             if recorder.doubts and eqn.outvars:
                 _pass_on(recorder, eqn, ins, outs[0])
     finally:
-        context.source, recorder.guarded, recorder.doubts = saved
+        context.source, recorder.guarded, recorder.doubts, recorder.tests = saved
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
@@ -158,7 +155,7 @@ def _pass_on(recorder: Recorder, eqn: Eqn, args: Sequence[ArrayLike], out: Array
     codes = None
     for k, v in enumerate(eqn.invars):
         if type(v) is Var and v in recorder.doubts:
-            codes = _first(codes, _moved(p, eqn, k, recorder.doubts[v], args, out))
+            codes = _first(codes, _moved(p, eqn, k, recorder.doubts[v], args, out, recorder.tests))
     if codes is None:
         return
     if result in recorder.guarded:
@@ -167,16 +164,17 @@ def _pass_on(recorder: Recorder, eqn: Eqn, args: Sequence[ArrayLike], out: Array
         recorder.add(_KIND, _lowest(codes), [_NO_VALUES])
 
 
-def _moved(p: Primitive, eqn: Eqn, k: int, codes: ArrayLike, args: Sequence[ArrayLike], out: ArrayLike) -> ArrayLike:
+def _moved(p: Primitive, eqn: Eqn, k: int, codes: ArrayLike, args: Sequence[ArrayLike], out: ArrayLike,
+           tests: Tests) -> ArrayLike:
     """The doubts about argument `k` as doubts about the result."""
     if p in _MOVING:
         return p.bind(codes, **eqn.params)
     size = typeof(out).shape
-    codes, none = spread(codes, size), filled(size, NO_FAILURE)
+    codes, none = spread(codes, size), filled(size, _NONE)
     if p is select_n_p:
         which = args[0]
         chosen = eq(which, typeof(which).dtype.type(k - 1))
         return select_n(spread(chosen, size), none, codes)
     if dtypes.is_inexact(typeof(out).dtype):            # finite again, such as 1 / infinity
-        return select_n(is_finite(out), codes, none)
+        return select_n(tests(is_finite, out), codes, none)
     return codes

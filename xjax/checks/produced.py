@@ -65,7 +65,23 @@ class Wrong(NamedTuple):
     values: Any = np.zeros(3, np.int32)
 
 
-Check = Callable[[Eqn, Sequence[Any], Sequence[Any]], Wrong | None]
+class Tests:
+    """Tests of the values of a program, each made once: the result of an operation is an argument of others."""
+
+    __slots__ = ("_results",)
+
+    def __init__(self):
+        self._results: dict[tuple[Callable, int], tuple[Any, Any]] = {}
+
+    def __call__(self, test: Callable[[ArrayLike], ArrayLike], x: ArrayLike) -> ArrayLike:
+        key = test, id(x)
+        if key not in self._results:
+            self._results[key] = x, test(x)             # with x, whose id is in use as long as it lives
+        return self._results[key][1]
+
+
+# check(equation, arguments, results, tests) -> the check of the equation
+Check = Callable[[Eqn, Sequence[Any], Sequence[Any], Tests], Wrong | None]
 
 
 def spread(x: ArrayLike, size: tuple[int, ...]) -> ArrayLike:
@@ -81,7 +97,7 @@ def filled(size: tuple[int, ...], value: int) -> ArrayLike:
 
 # -- NaN and infinity ---------------------------------------------------------------------------------------------
 
-def is_nan(x: ArrayLike) -> Array:
+def is_nan(x: ArrayLike) -> ArrayLike:
     """Where x is NaN."""
     return ne(x, x)
 
@@ -94,25 +110,39 @@ def is_finite(x: ArrayLike) -> Array:
     return elementwise.is_finite(x)
 
 
-def _among(eqn: Eqn, args: Sequence[ArrayLike], size: tuple[int, ...],
-           test: Callable[[ArrayLike], ArrayLike]) -> ArrayLike:
-    """Where `test` holds for an argument, in the shape of the result `size`."""
-    flags = [test(x) for x in args if dtypes.is_inexact(typeof(x).dtype)]
-    if eqn.primitive not in _ELEMENTWISE:
-        flags = [any_true(flag) for flag in flags]
-    return either([spread(flag, size) for flag in flags] or [spread(np.False_, size)])
+def _is_infinite(x: ArrayLike) -> ArrayLike:
+    """Where x is infinite or NaN."""
+    return bitwise_not(is_finite(x))
 
 
-def made_bad(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | None:
+def _any_nan(x: ArrayLike) -> ArrayLike:
+    return any_true(is_nan(x))
+
+
+def _any_infinite(x: ArrayLike) -> ArrayLike:
+    return any_true(_is_infinite(x))
+
+
+def made_bad(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any], tests: Tests) -> Wrong | None:
     """A NaN from arguments without NaN, or an infinity from finite arguments."""
     y = outs[0]
     if len(outs) != 1 or not dtypes.is_inexact(typeof(y).dtype) or 0 in typeof(y).shape:
         return None
-    size = typeof(y).shape
-    nan = bitwise_and(is_nan(y), bitwise_not(_among(eqn, args, size, is_nan)))
-    infinite = bitwise_and(bitwise_and(bitwise_not(is_finite(y)), bitwise_not(is_nan(y))),
-                           bitwise_not(_among(eqn, args, size, lambda x: bitwise_not(is_finite(x)))))
-    return Wrong("nan", [(nan, "a NaN"), (infinite, "an infinity")])
+    of_args = (is_nan, _is_infinite) if eqn.primitive in _ELEMENTWISE else (_any_nan, _any_infinite)
+    values = [x for x in args if dtypes.is_inexact(typeof(x).dtype) and not _is_finite_number(x)]
+    nan, infinite = [_only_in(tests(test, y), [tests(of_arg, x) for x in values])
+                     for test, of_arg in zip((is_nan, _is_infinite), of_args, strict=True)]
+    return Wrong("nan", [(nan, "a NaN"), (infinite, "an infinity")])        # the first that holds, so not a NaN
+
+
+def _only_in(flags: ArrayLike, before: Sequence[ArrayLike]) -> ArrayLike:
+    """Where `flags` holds, but none of `before`."""
+    size = typeof(flags).shape
+    return bitwise_and(flags, bitwise_not(either([spread(x, size) for x in before]))) if before else flags
+
+
+def _is_finite_number(x: object) -> bool:
+    return isinstance(x, (np.generic, float, complex)) and bool(np.isfinite(x))
 
 
 # -- integers -----------------------------------------------------------------------------------------------------
@@ -126,7 +156,7 @@ def _floats_of(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float64 if dtypes.itemsize_bits(dtype) > 32 else np.float32)
 
 
-def overflows(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | None:
+def overflows(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any], tests: Tests) -> Wrong | None:
     """The operation in floating point has another result: by a multiple of the number of values of the dtype."""
     y = outs[0]
     dtype = typeof(y).dtype
@@ -145,7 +175,7 @@ def overflows(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | Non
     return Wrong("ints", [(bitwise_not(le(distance, half)), str(dtype))])
 
 
-def _shift(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | None:
+def _shift(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any], tests: Tests) -> Wrong | None:
     x, count = args
     dtype = typeof(outs[0]).dtype
     if not counts(dtype) or 0 in typeof(outs[0]).shape:
@@ -159,12 +189,12 @@ def _shift(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | None:
     return Wrong("ints", [(bitwise_or(lost, outside), str(dtype))])
 
 
-def _converted(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | None:
+def _converted(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any], tests: Tests) -> Wrong | None:
     """A number that the new dtype cannot hold; of floats, one outside of its range."""
     x, y = args[0], outs[0]
     old, new = typeof(x).dtype, typeof(y).dtype
     if dtypes.is_inexact(new):
-        return made_bad(eqn, args, outs) if dtypes.is_inexact(old) else None
+        return made_bad(eqn, args, outs, tests) if dtypes.is_inexact(old) else None
     if 0 in typeof(y).shape or not dtypes.is_int(new) or dtypes.is_bool(new):
         return None
     bits, signed = dtypes.itemsize_bits(new), not dtypes.is_unsigned(new)
@@ -186,7 +216,7 @@ def _converted(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | No
 # -- indices ------------------------------------------------------------------------------------------------------
 
 def _index(bounds: Callable, by_mode: bool) -> Check:
-    def check(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any]) -> Wrong | None:
+    def check(eqn: Eqn, args: Sequence[Any], outs: Sequence[Any], tests: Tests) -> Wrong | None:
         if by_mode and eqn.params["mode"] is not GatherScatterMode.PROMISE_IN_BOUNDS and (
                 DEFAULT_MODE not in scope_of(eqn.source)):
             return None                                     # the caller chose a mode

@@ -61,6 +61,7 @@ class Recorder:
         self.observes = False               # whether the program reports to the host while it runs
         self.guarded: frozenset[Var] = frozenset()          # of the program that is evaluated; see `guards`
         self.doubts: dict[Var, Any] = {}
+        self.tests: Any = None
 
     def fail_if(self, pred: ArrayLike, category: type, source: Source | None, static: tuple = (),
                 payload: Sequence[Any] = ()) -> None:
