@@ -1,9 +1,10 @@
 """Values that a selection drops: `where(x > 0, log(x), 0)` does not fail the check of log.
 
 A variable is guarded if every use of it leads, through operations on single elements, to a selection, to a test such as
-isnan, or to a function with a limit at infinity: in `exp(x - max)` the difference may be -inf, and the result 0 is right.
-A wrong element of a guarded variable is a doubt. The doubts about a variable are an array of sites; they follow the value through these operations, and end where a result is finite again. One becomes a failure where
-the selection chooses its element, or the function returns NaN or an infinity.
+isnan, or to a function with a limit at infinity: the difference in `exp(x - max)` may be -inf, and the result 0 is
+right. A wrong element of a guarded variable is a doubt. The doubts about a variable are an array of sites; they follow
+the value through these operations, and end where a result is finite again. One becomes a failure where the selection
+chooses its element, or the function returns NaN or an infinity.
 """
 
 from __future__ import annotations

@@ -136,8 +136,8 @@ def expansion_error(fun: Callable[[Array], Array], variance: ArrayLike) -> tuple
     not included.
 
     Returns: the bound for the NNGP kernel, and the bound for the derivative, by which a layer multiplies the NTK; both
-      relative to the kernel of equal inputs, of the shape of `variance`. NaN for a function that is 0 almost everywhere,
-      such as the derivative of a step.
+      relative to the kernel of equal inputs, of the shape of `variance`. NaN for a function that is 0 almost
+      everywhere, such as the derivative of a step.
     """
     variance = jnp.asarray(variance, jnp.zeros(()).dtype)
     result = []
