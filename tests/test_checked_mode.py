@@ -408,6 +408,8 @@ MEANT = {
     "floor_divide": lambda: (jnp.arange(-5, 5) // 3, jnp.arange(-5, 5) % 3, jnp.divmod(-7.5, 2.0)),
     "linalg": lambda: [f(jnp.eye(3) * 2.0) for f in (jnp.linalg.inv, jnp.linalg.det, jnp.linalg.qr, jnp.linalg.svd,
                                                      jnp.linalg.eigh, jnp.linalg.cholesky, jnp.linalg.slogdet)],
+    "slogdet of singular": lambda: [f(np.ones((2, 2), np.float32)) for f in (
+        jnp.linalg.slogdet, xjax.jit(lambda x: jnp.linalg.slogdet(x, method="qr")), jnp.linalg.det)],
     "norm at zero": lambda: xjax.grad(lambda x: jnp.linalg.norm(x))(jnp.zeros(3)),
     "fft": lambda: jnp.fft.ifft(jnp.fft.fft(X)), "special": lambda: (
         xjax.scipy.special.gammaln(X + 0.5), xjax.scipy.special.digamma(POSITIVE), xjax.scipy.special.erfinv(X / 9),

@@ -83,6 +83,7 @@ def test_the_error_of_an_expansion_is_small_for_smooth_functions():
             assert np.max(expansion_error(fun, [0.1, 1.0])) < 1e-7
             assert np.max(expansion_error(fun, 3.0)) < 1e-4
         assert 1e-3 < expansion_error(jnp.sign, 1.0)[0] < 0.1
+        assert np.isnan(expansion_error(jnp.sign, 1.0)[1])
 
 
 def test_a_function_of_several_entries_is_refused():

@@ -192,6 +192,7 @@ def _sign_and_log(elements: Array, sign: Array) -> tuple[Any, Any]:
     """Sign, and logarithm of the absolute value, of `sign` times the product of the elements."""
     size = abs(elements)
     singular = any(size == 0, -1)
+    size = choose(size == 0, number_of(size.dtype, 1), size)            # so that no element is NaN or infinite
     signs = prod(elements / size.astype(elements.dtype), -1) * sign
     logarithm = choose(singular, number_of(size.dtype, -np.inf), sum(log(size), -1))
     return choose(singular, number_of(elements.dtype, 0), signs), logarithm
