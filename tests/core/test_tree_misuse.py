@@ -180,6 +180,11 @@ def test_a_constructor_that_refuses_placeholders():
     assert xjax.lax.while_loop(lambda c: c.x < 10, more, x).x == 10.0
     assert xjax.lax.fori_loop(0, 3, lambda i, c: more(c), x).x == 5.0
     assert xjax.jit(lambda x: xjax.lax.cond(x.x > 0, more, lambda x: x, x))(x).x == 3.0
+    assert xjax.lax.custom_linear_solve(lambda v: Scalar(v.x * 2), x, lambda _, b: (Scalar(b.x / 2), b),
+                                        has_aux=True)[1].x == 2.0
+    square = xjax.custom_vjp(lambda x: x.x**2)
+    square.defvjp(lambda x: (square(x), x), lambda x, ct: (Scalar(2 * x.x * ct),))
+    assert xjax.jit(xjax.grad(square))(x).x == 4.0
     assert xjax.eval_shape(lambda x: x.x, x).shape == ()
     with pytest.raises(xjax.errors.TracerBoolConversionError, match="traced value bool"):
         xjax.jit(lambda x: bool(x.x > 0))(x)

@@ -294,6 +294,12 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
     return treedef.children()
 
 
+def is_pair(treedef: PyTreeDef) -> bool:
+    """True for the structure of a tuple or list of two."""
+    kind, _ = treedef.node_data() or (object, None)
+    return issubclass(kind, (tuple, list)) and len(treedef.children()) == 2
+
+
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
     """True for the structure of a single leaf, and of a node without children."""
     return treedef.num_nodes == 1

@@ -63,7 +63,7 @@ def _debug_print(eqn: JaxEqn, args: Sequence[Any]) -> Sequence[Any]:
     """Debug printing by the xjax function, so that arrays are printed according to the printing options."""
     params = dict(eqn.params)
     tree = params.pop("in_tree")
-    ours = flatten(real_jax().tree_util.tree_unflatten(tree, range(tree.num_leaves)))[1]
+    ours = flatten(real_jax().tree_util.tree_unflatten(tree, [object()] * tree.num_leaves))[1]
     return debug_print_p.bind(*args, in_tree=ours, **params)
 
 

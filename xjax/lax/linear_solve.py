@@ -19,7 +19,15 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.lowering import lower_call
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_unflatten, treedef_children, treedef_tuple
+from xjax.core.tree import (
+    flatten,
+    is_pair,
+    leaf_paths,
+    tree_mismatch,
+    tree_unflatten,
+    treedef_children,
+    treedef_tuple,
+)
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
 from xjax.lax.control import Flags, check_callable, fixpoint, flat_arrays, front, same_type
 from xjax.ops.checks import kind_of
@@ -102,20 +110,18 @@ def trace_map(caller: str, name: str, f: Callable, tree: PyTree, avals: Sequence
     """
     in_tree = treedef_tuple((tree,) * arguments)
     traced = trace_function(f, in_tree, [*avals] * arguments, f"{caller} `{name}`")
-    out_tree = traced.out_tree
+    out_tree, outs = traced.out_tree, traced.program.out_avals
     if has_aux:
-        pair = tree_unflatten(out_tree, range(out_tree.num_leaves))
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        if not is_pair(out_tree):
             raise bad(caller, f"with has_aux=True `{name}` must return a pair (x, aux)",
-                      given={"returned": str(pair) if traced.program.out_avals[1:] else traced.program.out_avals[0]},
+                      given={"returned": str(out_tree) if len(outs) > 1 else outs[0]},
                       fix="return (x, aux), or drop has_aux.")
         out_tree = treedef_children(out_tree)[0]
     if out_tree != tree:
         raise bad(caller, f"`{name}` returns a structure that differs from its argument's",
                   given=tree_mismatch("result", tree, out_tree), fix="return the containers of the argument.")
-    outs = traced.program.out_avals[:len(avals)]
     wrong = {path: f"{out.str_short()}, expected {aval.str_short()}"
-             for path, aval, out in zip(leaf_paths("result", tree), avals, outs, strict=True)
+             for path, aval, out in zip(leaf_paths("result", tree), avals, outs[:len(avals)], strict=True)
              if not agree(aval, out)}
     if wrong:
         raise bad(caller, f"`{name}` returns types that differ from those of its argument", given=wrong,

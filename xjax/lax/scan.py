@@ -17,7 +17,7 @@ from xjax.core.calls import api_boundary, function_name
 from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
-from xjax.core.tree import flatten, leaf_paths, tree_unflatten, treedef_children, treedef_tuple
+from xjax.core.tree import flatten, is_pair, leaf_paths, tree_unflatten, treedef_children, treedef_tuple
 from xjax.core.types import ShapedArray, typeof
 from xjax.lax.control import (
     LoopWords,
@@ -124,12 +124,11 @@ def _trace_body(words, f, init_tree, x_tree, init_avals, rows) -> tuple[Body, li
 
 def _pair(name: str, tree: PyTree, avals: Sequence[ShapedArray]) -> list[Any]:
     """(structure of the carry, structure of y)."""
-    children, kind = treedef_children(tree), (tree.node_data() or (object, None))[0]
-    if not issubclass(kind, (tuple, list)) or len(children) != 2:
-        got = f"{avals[0].str_short()}" if not children and avals else str(tree)
+    if not is_pair(tree):
+        got = str(tree) if treedef_children(tree) or not avals else avals[0].str_short()
         raise bad("scan", f"`{name}` must return a pair (carry, y)", given={"returned": got},
                   fix="return (carry, None) if there is nothing to stack.")
-    return children
+    return treedef_children(tree)
 
 
 def number_of_rows(caller: str, xs: PyTree, avals: Sequence[ShapedArray], length: int | None) -> int:

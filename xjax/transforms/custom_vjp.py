@@ -21,13 +21,13 @@ from xjax.core.staging import StagingTrace, hoist_consts, trace_to_jaxpr
 from xjax.core.trace import Tracer
 from xjax.core.tree import (
     PyTreeDef,
-    broadcast_prefix,
     flatten,
-    keystr,
-    tree_flatten_with_path,
+    flatten_axes,
+    leaf_paths,
     tree_map,
     tree_mismatch,
     tree_unflatten,
+    treedef_children,
 )
 from xjax.core.types import Zero, typeof
 from xjax.ops.zeros import instantiate
@@ -229,32 +229,32 @@ class _Backward:
         caller = self.flat.caller
         cts = as_arrays([symbolic(ct) if self.symbolic_zeros else instantiate(ct) for ct in cts])
         out = call_rule(caller, self.bwd, residual_tree.unflatten(residuals), tree_unflatten(self.flat.out_tree, cts))
-        slots = tree_unflatten(self.in_tree, range(self.in_tree.num_leaves))
-        if not isinstance(out, (tuple, list)) or len(out) != len(slots):
-            raise bad(caller, f"the backward rule must return a tuple of {len(slots)} cotangents, one for each "
+        trees, avals = treedef_children(self.in_tree), iter(self.in_avals)
+        if not isinstance(out, (tuple, list)) or len(out) != len(trees):
+            raise bad(caller, f"the backward rule must return a tuple of {len(trees)} cotangents, one for each "
                       "argument", given={"returned": f"{type(out).__name__} of {len(out)}"
                                          if isinstance(out, (tuple, list)) else type(out).__name__},
-                      fix=f"return ({', '.join(f'ct{k}' for k in range(len(slots)))}"
-                          f"{',' * (len(slots) == 1)}); None means zero.")
+                      fix=f"return ({', '.join(f'ct{k}' for k in range(len(trees)))}"
+                          f"{',' * (len(trees) == 1)}); None means zero.")
         in_cts = []
-        for k, (ct_arg, slot) in enumerate(zip(out, slots, strict=True)):
-            in_cts += self._argument(k, ct_arg, slot)
+        for k, (ct_arg, tree) in enumerate(zip(out, trees, strict=True)):
+            in_cts += self._argument(k, ct_arg, tree, [next(avals).tangent() for _ in range(tree.num_leaves)])
         return in_cts
 
-    def _argument(self, k: int, ct: PyTree, slot: Any) -> list[Any]:
-        """Cotangents of the leaves of argument `k`."""
+    def _argument(self, k: int, ct: PyTree, tree: PyTreeDef, avals: Sequence[Any]) -> list[Any]:
+        """Cotangents of the leaves of argument `k`, which have these types."""
         caller = self.flat.caller
-        pairs, tree = tree_flatten_with_path(slot)
-        avals = [self.in_avals[i].tangent() for _, i in pairs]
-        try:                                    # None is allowed for a whole subtree
-            leaves = broadcast_prefix(ct, slot, lambda x: x is None)
-        except ValueError:
-            raise bad(caller, f"the structure of the cotangent for argument {k} from the backward rule differs from "
-                      "that of the argument", given=tree_mismatch("cotangent", slot, ct),
-                      fix="return a tree with the argument's structure; None means zero.") from None
+        leaves, given = flatten(ct)
+        if given != tree:                       # None is allowed for a whole subtree
+            try:
+                leaves = flatten_axes(caller, tree, ct)
+            except ValueError:
+                raise bad(caller, f"the structure of the cotangent for argument {k} from the backward rule differs "
+                          "from that of the argument", given=tree_mismatch("cotangent", tree, ct),
+                          fix="return a tree with the argument's structure; None means zero.") from None
         cts = [Zero(a) if x is None or a.dtype == dtypes.float0 else x for x, a in zip(leaves, avals, strict=True)]
         cts = [wide_cotangent(x, a) for x, a in zip(cts, avals, strict=True)]
-        check_like(caller, "cotangent", lambda: [f" of argument {k}{keystr(path)}" for path, _ in pairs], cts, avals,
+        check_like(caller, "cotangent", lambda: leaf_paths(f" of argument {k}", tree), cts, avals,
                    fix="return cotangents with the shape and dtype of the arguments.")
         cts = [unsymbolic(x) for x in cts]
         if context.axes:
