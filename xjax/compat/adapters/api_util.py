@@ -7,8 +7,9 @@ from typing import Any
 
 from xjax.compat.adapters.extend__core import DebugInfo
 from xjax.compat.linear_util import Store, Thunk, WrappedFun, transformation_with_aux2
+from xjax.core import tree
 from xjax.core.calls import argument_names, as_argnums, function_name, merge_args, split_args
-from xjax.core.tree import PyTreeDef, broadcast_prefix, flatten, skeleton, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, tree_unflatten
 from xjax.core.types import ShapedArray
 from xjax.runtime.stages import abstract
 from xjax.typing import ArrayLike, PyTree
@@ -62,4 +63,4 @@ def argnums_partial(f: WrappedFun, dyn_argnums: int | Sequence[int], args: Seque
 def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: PyTree, *, kws: bool = False,
                  tupled_args: bool = False) -> list[Any]:
     """A prefix tree of axes as one axis for each leaf.  Args: kws, tupled_args: without effect: for messages of JAX."""
-    return broadcast_prefix(axis_tree, skeleton(treedef), lambda x: x is None)
+    return tree.flatten_axes(name, treedef, axis_tree)
