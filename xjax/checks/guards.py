@@ -67,6 +67,7 @@ _KIND = Kind(ModeError, (ShapedArray((3,), np.dtype(np.int32)),))
 _NO_VALUES = np.zeros(3, np.int32)
 # In an array of sites, an element without doubt has this number, so that the first of two sites is the smaller one.
 _NONE = 2 ** 31 - 1
+_TOGETHER = 8               # the most checks with one reduction: the values that they test are in memory until then
 
 
 @program_cache
@@ -111,8 +112,26 @@ def _fail(recorder: Recorder, eqn: Eqn, wrong: Wrong) -> None:
     result = eqn.outvars[0]
     if wrong.check != "index" and result in recorder.guarded:
         recorder.doubts[result] = _first(recorder.doubts.get(result), spread(codes, result.aval.shape))
-    else:
+    elif wrong.check == "index":
         recorder.add(_KIND, _lowest(codes), [wrong.values])
+    else:
+        _record(recorder, codes)
+
+
+def _record(recorder: Recorder, codes: ArrayLike) -> None:
+    """Record an array of sites, together with others of its type: each reduction is a kernel that has to be compiled."""
+    aval = typeof(codes)
+    before, count = recorder.waiting.pop(aval, (None, 0))
+    codes = _first(before, codes)
+    if count + 1 < _TOGETHER:
+        recorder.waiting[aval] = codes, count + 1
+    else:
+        recorder.add(_KIND, _lowest(codes), [_NO_VALUES])
+
+
+def _record_waiting(recorder: Recorder) -> None:
+    for codes, _ in recorder.waiting.values():
+        recorder.add(_KIND, _lowest(codes), [_NO_VALUES])
 
 
 def _first(codes: ArrayLike | None, others: ArrayLike) -> ArrayLike:
@@ -131,8 +150,8 @@ def evaluate_guarded(recorder: Recorder, closed: ClosedJaxpr, args: Sequence[Any
     jaxpr, plan = closed.jaxpr, recorder.plan
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
-    saved = context.source, recorder.guarded, recorder.doubts, recorder.tests
-    recorder.guarded, recorder.doubts, recorder.tests = guarded(closed), {}, Tests()
+    saved = context.source, recorder.guarded, recorder.doubts, recorder.tests, recorder.waiting
+    recorder.guarded, recorder.doubts, recorder.tests, recorder.waiting = guarded(closed), {}, Tests(), {}
     try:
         for eqn in jaxpr.eqns:
             ins = [v.val if type(v) is Literal else env[v] for v in eqn.invars]
@@ -143,8 +162,9 @@ def evaluate_guarded(recorder: Recorder, closed: ClosedJaxpr, args: Sequence[Any
             env.update(zip(eqn.outvars, outs, strict=True))
             if recorder.doubts and eqn.outvars:
                 _pass_on(recorder, eqn, ins, outs[0])
+        _record_waiting(recorder)
     finally:
-        context.source, recorder.guarded, recorder.doubts, recorder.tests = saved
+        context.source, recorder.guarded, recorder.doubts, recorder.tests, recorder.waiting = saved
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
@@ -162,7 +182,7 @@ def _pass_on(recorder: Recorder, eqn: Eqn, args: Sequence[ArrayLike], out: Array
     if result in recorder.guarded:
         recorder.doubts[result] = _first(codes, recorder.doubts[result]) if result in recorder.doubts else codes
     else:
-        recorder.add(_KIND, _lowest(codes), [_NO_VALUES])
+        _record(recorder, codes)
 
 
 def _moved(p: Primitive, eqn: Eqn, k: int, codes: ArrayLike, args: Sequence[ArrayLike], out: ArrayLike,

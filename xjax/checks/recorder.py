@@ -24,7 +24,7 @@ from xjax.ops.arrange import stack
 from xjax.ops.bitwise import bitwise_or
 from xjax.ops.compare import ge, select_n
 from xjax.ops.elementwise import add
-from xjax.ops.reduce import argmax
+from xjax.ops.reduce import argmin
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.slice import dynamic_index_in_dim
 from xjax.ops.zeros import zeros_of
@@ -62,6 +62,7 @@ class Recorder:
         self.guarded: frozenset[Var] = frozenset()          # of the program that is evaluated; see `guards`
         self.doubts: dict[Var, Any] = {}
         self.tests: Any = None
+        self.waiting: dict[ShapedArray, tuple[ArrayLike, int]] = {}
 
     def fail_if(self, pred: ArrayLike, category: type, source: Source | None, static: tuple = (),
                 payload: Sequence[Any] = ()) -> None:
@@ -137,10 +138,11 @@ def first_failure(old: State, new: State) -> State:
 
 
 def _first_of(kind: Kind, parts: Sequence[State]) -> State:
-    """The first state of several whose check failed. Small values are stacked, since a chain of selections is slow."""
+    """The state of several whose failed site is the first. Small values are stacked: a chain of selections is slow."""
     if len(parts) > 1 and sum(a.size for a in kind.avals) <= _STACKED:
         codes = stack([code for code, _ in parts])
-        first = argmax(ge(codes, np.zeros(len(parts), np.int32)), 0, np.int32)
+        last = np.int32(2 ** 31 - 1)
+        first = argmin(select_n(ge(codes, np.int32(0)), broadcast_in_dim(last, (len(parts),), ()), codes), 0, np.int32)
         columns = [codes, *[stack(column) for column in zip(*[payload for _, payload in parts], strict=True)]]
         code, *payload = [dynamic_index_in_dim(x, first, 0, keepdims=False) for x in columns]
         return code, payload
