@@ -119,7 +119,7 @@ def _fail(recorder: Recorder, eqn: Eqn, wrong: Wrong) -> None:
 
 
 def _record(recorder: Recorder, codes: ArrayLike) -> None:
-    """Record an array of sites, together with others of its type: each reduction is a kernel that has to be compiled."""
+    """Record an array of sites, together with others of its type: each reduction is a kernel to compile."""
     aval = typeof(codes)
     before, count = recorder.waiting.pop(aval, (None, 0))
     codes = _first(before, codes)
