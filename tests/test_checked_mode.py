@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from xjax import lax, random
+from xjax.checks.keys import KeyTable
 from xjax.errors import KeyReuseError
 
 X, POSITIVE = np.arange(4, dtype=np.float32), np.arange(1, 5, dtype=np.float32)
@@ -448,3 +450,18 @@ def test_training_gives_no_alarm():
         for key in random.split(random.key(1), 5):
             params = step(params, key)
     assert all(np.isfinite(w).all() for w in xjax.tree.leaves(params))
+
+
+@pytest.mark.parametrize("order", itertools.permutations(("create", "use", "create", "use")))
+def test_reports_of_a_launch_arrive_in_any_order(order):
+    """Callbacks of a program wait for nothing but their arguments."""
+    table, words = KeyTable(), np.uint32([[1, 2]])
+    report = {"create": lambda: table.create((), words), "use": lambda: table.use((), words, None)}
+    for _ in range(2):
+        table.begin(None, True)
+        for name in order:
+            report[name]()
+        assert table.take_reuse() is None
+    table.begin(None, True)
+    report["use"]()
+    assert table.take_reuse() is not None

@@ -37,11 +37,26 @@ class Reuse(NamedTuple):
     first: Source | None
 
 
+class _Reports:
+    """What a launch reported of one key: the number of creations, and the line of each use."""
+
+    __slots__ = ("created", "used")
+
+    def __init__(self) -> None:
+        self.created = 0
+        self.used: list[Source | None] = []
+
+
 class KeyTable:
-    """The keys used so far, by device of the program and words."""
+    """The keys used so far, by device of the program and words.
+
+    The reports of one launch arrive in any order, since a callback waits for nothing but its arguments. So they are
+    counted, and judged when the launch has ended.
+    """
 
     def __init__(self) -> None:
         self._used: dict[tuple, Source | None] = {}
+        self._reports: dict[tuple, _Reports] = {}
         self._reuse: Reuse | None = None
         self._lock = threading.Lock()
         self._line: Source | None = None
@@ -49,31 +64,51 @@ class KeyTable:
 
     def begin(self, line: Source | None, own_lines: bool) -> None:
         """Before a launch: its line, which is that of uses without a line of their own, or of all uses."""
+        with self._lock:
+            self._judge()               # of keys that were created eagerly
         self._line, self._own_lines = line, own_lines
 
     def use(self, place: tuple, words: np.ndarray, source: Source | None) -> None:
-        """Note a use of keys, uint32[..., n]; a second one is kept for `take_reuse`."""
+        """Note a use of keys, uint32[..., n]."""
         source = source if source and self._own_lines else self._line
         with self._lock:
-            for row in words.reshape(-1, words.shape[-1]):
-                key = (*place, row.tobytes())
-                if key in self._used:
-                    self._reuse = self._reuse or Reuse(source, self._used[key])
-                self._used[key] = source
-            while len(self._used) > REMEMBERED:
-                del self._used[next(iter(self._used))]
+            for reports in self._of(place, words):
+                reports.used.append(source)
 
     def create(self, place: tuple, words: np.ndarray) -> None:
         """Note that these keys were created."""
         with self._lock:
-            for row in words.reshape(-1, words.shape[-1]):
-                self._used.pop((*place, row.tobytes()), None)
+            for reports in self._of(place, words):
+                reports.created += 1
 
     def take_reuse(self) -> Reuse | None:
-        """The first second use since the last call."""
+        """After a launch: the first use of a key that was used before, if there is one."""
         with self._lock:
+            self._judge()
             reuse, self._reuse = self._reuse, None
         return reuse
+
+    def _of(self, place: tuple, words: np.ndarray) -> list[_Reports]:
+        if len(self._reports) > REMEMBERED:
+            self._judge()
+        return [self._reports.setdefault((*place, row.tobytes()), _Reports())
+                for row in words.reshape(-1, words.shape[-1])]
+
+    def _judge(self) -> None:
+        """Each creation allows one use. A key that was made elsewhere may be used once, unless it was used before."""
+        for key, reports in self._reports.items():
+            created, used = reports.created, reports.used
+            allowed = created or (0 if key in self._used else 1)
+            if len(used) > allowed:
+                first = used[allowed - 1] if allowed else self._used[key]
+                self._reuse = self._reuse or Reuse(used[allowed], first)
+            if created:
+                self._used.pop(key, None)
+            if used and len(used) >= created:
+                self._used[key] = used[-1]
+        self._reports.clear()
+        while len(self._used) > REMEMBERED:
+            del self._used[next(iter(self._used))]
 
 
 TABLE = KeyTable()

@@ -161,6 +161,7 @@ def _inspected(checked: Checked, outs: Sequence[Any], source: Source | None, own
     if failed:
         code, payload = min(failed, key=lambda pair: pair[0])
         site = checked.sites[code]
+        TABLE.take_reuse()
         raise _error(site, xla.to_numpy(payload[0]._buf), site.source if own_lines and site.source else source)
     if checked.observes:
         effects_barrier()
