@@ -86,15 +86,26 @@ def _with_moments(kernel: Kernel, name: str, moments: Moments) -> Kernel:
         var2=None if kernel.var2 is None else of_variance(kernel.var2, at2), gaussian=False)
 
 
-def _root(x: Array) -> Array:
-    """The square root of x >= 0, with derivative 0 at 0."""
-    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1)), 0)
+@xjax.custom_jvp
+def root_of(x: Array) -> Array:
+    """The square root of x, 0 for x < 0, with derivative 0 at 0.
+
+    Two selections by ``x > 0``, one around the root and one inside, would do without a rule. But XLA may compute a
+    difference x once for each, with other roundings: 0 for the inner one, which then puts 1 under the root.
+    """
+    return jnp.sqrt(jnp.maximum(x, 0))
+
+
+@root_of.defjvp
+def _root_jvp(values: Sequence[Array], tangents: Sequence[Array]) -> tuple[Array, Array]:
+    value = root_of(*values)
+    return value, jnp.where(value > 0, tangents[0] / (2 * jnp.where(value > 0, value, 1)), 0)
 
 
 def _angle(c: Array, gap: Array) -> Array:
     """The angle between u and v: 0 for equal values, and a right angle where one of them is constant."""
     constant = (gap == 0) & (c == 0)
-    return jnp.where(constant, math.pi / 2, _arctan2(_root(gap), jnp.where(constant, 1, c)))
+    return jnp.where(constant, math.pi / 2, _arctan2(root_of(gap), jnp.where(constant, 1, c)))
 
 
 @xjax.custom_jvp
@@ -153,14 +164,14 @@ def half_linear(below: float | Array, above: float | Array) -> Moments:
 @xjax.custom_jvp
 def _relu(c: Array, a: Array, b: Array, gap: Array) -> Array:
     """The expectation of relu(u) relu(v)."""
-    return (_root(gap) + c * (math.pi - _angle(c, gap))) / (2 * math.pi)
+    return (root_of(gap) + c * (math.pi - _angle(c, gap))) / (2 * math.pi)
 
 
 @_relu.defjvp
 def _relu_jvp(values: Sequence[Array], tangents: Sequence[Array]) -> tuple[Array, Array]:
     # As a function of c, a and b. The terms with 1 / gap that differentiation of the formula gives cancel.
     (c, a, b, gap), (dc, da, db, _) = values, tangents
-    root = _root(gap)
+    root = root_of(gap)
     by_c = (math.pi - _angle(c, gap)) / (2 * math.pi)
     by_a = root / (4 * math.pi * jnp.where(a > 0, a, 1))
     by_b = root / (4 * math.pi * jnp.where(b > 0, b, 1))
@@ -187,10 +198,10 @@ def rectified_power(n: int) -> Moments:
         for k in range(n):
             of_sine, of_angle = (2 * k * cosine * of_sine + square * of_sine.deriv() + of_angle,
                                  (2 * k + 1) * cosine * of_angle + square * of_angle.deriv())
-        size = _root(a * b)
+        size = root_of(a * b)
         known = size > 0
         cos = jnp.where(known, c / jnp.where(known, size, 1), 0)
-        sin = jnp.where(known, _root(gap) / jnp.where(known, size, 1), 1)
+        sin = jnp.where(known, root_of(gap) / jnp.where(known, size, 1), 1)
         sine_part, angle_part = (_horner(part.coeffs[::-1], cos) for part in (of_sine, of_angle))
         value = sin * sine_part + (math.pi - _angle(c, gap)) * angle_part
         return value * size**n / (2 * math.pi)

@@ -20,7 +20,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike
-from xnn.covariance.elementwise import Moments
+from xnn.covariance.elementwise import Moments, root_of
 
 TERMS = 64
 # Integrals are sums over equally spaced nodes. For smooth functions they converge faster than any power of the spacing.
@@ -71,8 +71,7 @@ def _expanded(fun: Callable[[Array], Array], variance: Array) -> tuple[_Coeffici
     """The expansions of a function and of its derivative."""
     dtype = variance.dtype
     nodes = jnp.asarray(_NODES, dtype)
-    deviation = jnp.where(variance > 0, jnp.sqrt(jnp.where(variance > 0, variance, 1)), 0)
-    x = jnp.multiply.outer(deviation, nodes)
+    x = jnp.multiply.outer(root_of(variance), nodes)
     value, slope = xjax.jvp(fun, (x,), (jnp.ones_like(x),))
     return _coefficients(value, dtype), _coefficients(slope, dtype)
 
@@ -85,8 +84,7 @@ def _coefficients(values: Array, dtype: np.dtype) -> _Coefficients:
     mirrored = jnp.matmul(values * values[..., ::-1], weights, precision="highest")
     even = (square + mirrored) / 2 - jnp.sum(terms[::2] ** 2, 0)
     odd = (square - mirrored) / 2 - jnp.sum(terms[1::2] ** 2, 0)
-    return _Coefficients(terms, *(jnp.where(rest > 0, jnp.sqrt(jnp.where(rest > 0, rest, 1)), 0)
-                                  for rest in (even, odd)))
+    return _Coefficients(terms, root_of(even), root_of(odd))
 
 
 def _weighted_polynomials() -> np.ndarray:

@@ -76,7 +76,7 @@ def rotated(q: ArrayLike, v: ArrayLike, inverse: ArrayLike) -> Array:
 def from_rotvec(v: ArrayLike) -> Array:
     square = _dot(v, v)
     small = square <= _SMALL
-    angle = jnp.sqrt(jnp.where(small, 1, square))
+    angle = jnp.sqrt(jnp.maximum(square, _SMALL))
     scale = jnp.where(small, 1 / 2 - square / 48 + square ** 2 / 3840, jnp.sin(angle / 2) / angle)
     return _scalar_last(scale[..., None] * v, jnp.where(small, 1 - square / 8 + square ** 2 / 384, jnp.cos(angle / 2)))
 
@@ -86,7 +86,7 @@ def to_rotvec(q: ArrayLike) -> Array:
     v = q[..., :3]
     square = _dot(v, v)                                         # square of the sine of half the angle
     small = square <= _SMALL / 4
-    half = jnp.arctan2(jnp.sqrt(jnp.where(small, 1, square)), q[..., 3])
+    half = jnp.arctan2(jnp.sqrt(jnp.maximum(square, _SMALL / 4)), q[..., 3])
     return jnp.where(small, 2 + square / 3 + 3 * square ** 2 / 20, 2 * half / jnp.sin(half))[..., None] * v
 
 
