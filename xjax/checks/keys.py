@@ -38,7 +38,7 @@ class Reuse(NamedTuple):
 
 
 class _Reports:
-    """What a launch reported of one key: the number of creations, and the line of each use."""
+    """The reports of a launch on one key: the number of creations, and the line of each use."""
 
     __slots__ = ("created", "used")
 

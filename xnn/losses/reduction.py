@@ -83,6 +83,12 @@ def nan_unless(valid: Array, x: Array) -> Array:
     return jnp.where(valid, x, np.nan)
 
 
+def mean_of(total: Array, weight: Array) -> Array:
+    """``total / weight``, and NaN for no weight: not computed as 0 / 0, which would stop checked mode."""
+    none = weight == 0
+    return jnp.where(none, np.nan, total / jnp.where(none, 1, weight))
+
+
 def is_share(labels: Array) -> Array:
     """Whether labels are probabilities, up to the rounding of a mean of labels in half precision."""
     return (labels > -0.01) & (labels < 1.01)
