@@ -114,7 +114,7 @@ def trace_map(caller: str, name: str, f: Callable, tree: PyTree, avals: Sequence
     if has_aux:
         if not is_pair(out_tree):
             raise bad(caller, f"with has_aux=True `{name}` must return a pair (x, aux)",
-                      given={"returned": str(out_tree) if len(outs) > 1 else outs[0]},
+                      given={"returned": outs[0] if len(outs) == 1 else str(out_tree)},
                       fix="return (x, aux), or drop has_aux.")
         out_tree = treedef_children(out_tree)[0]
     if out_tree != tree:
