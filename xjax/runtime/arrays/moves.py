@@ -34,15 +34,21 @@ def to_array(x: ArrayLike, place: Place | None = None) -> Array:
         return x                            # type: ignore[return-value]  # pyright does not follow `kind`
     if isinstance(x, Tracer):
         raise escaped(x)
+    if isinstance(x, (bool, int, float, complex)):
+        return _uploaded(x, np.asarray(x, typeof(x).dtype), place)
     if isinstance(x, (np.ndarray, np.generic)):
         if not dtypes.is_supported(x.dtype):
             raise not_an_array(x)
-        aval = typeof(x)
-        return from_numpy(np.asarray(x), place, aval.weak_type, keep_dtype=aval.dtype == x.dtype)
-    if isinstance(x, (bool, int, float, complex)):
-        aval = typeof(x)
-        return from_numpy(np.asarray(x, aval.dtype), place, aval.weak_type)
+        return _uploaded(x, np.asarray(x), place)
     return _from_foreign(x, place)
+
+
+def _uploaded(x: ArrayLike, value: np.ndarray, place: Place | None) -> Array:
+    """`value` as the array of `x`; a guard's message shows x."""
+    if hooks.guard is not None:
+        hooks.guard.check(hooks.TO_DEVICE, x)
+    aval = typeof(x)
+    return upload(value, place, aval.weak_type, keep_dtype=aval.dtype == value.dtype)
 
 
 def to_operand(x: ArrayLike, place: Place | None = None) -> Array:
