@@ -465,3 +465,14 @@ def test_reports_of_a_launch_arrive_in_any_order(order):
     table.begin(None, True)
     report["use"]()
     assert table.take_reuse() is not None
+
+
+def test_draws_are_functions_of_a_program():
+    """On jaxlib 0.12, a program in which many draws are written out compiles for minutes."""
+    def draw(key):
+        return [random.normal(key, (3,)) for key in random.split(key, 20)]
+
+    with xjax.checking():
+        assert xjax.jit(draw).lower(KEY).as_text().count("func.func") > 20
+        for x, y in zip(xjax.jit(draw)(random.key(8)), draw(random.key(8)), strict=True):
+            np.testing.assert_array_equal(x, y)

@@ -39,7 +39,9 @@ UINTS = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint6
 @functools.lru_cache(4096)
 def compiled(f: Callable, *static: Hashable) -> Callable[..., Any]:
     """jit of `f` with its first arguments fixed. The object is cached for these arguments, so that f is traced once."""
-    return library_jit(library_rules(_unchecked(functools.partial(f, *static))))
+    jitted: Any = library_jit(library_rules(_unchecked(functools.partial(f, *static))))
+    jitted.is_unchecked = True
+    return jitted
 
 
 def _unchecked(f: Callable) -> Callable:

@@ -77,6 +77,7 @@ class Jitted(PickledByName):
         if static.signature is not None:
             self.__signature__ = static.signature
         self.of_library = False             # set by `library_jit`
+        self.is_unchecked = False           # set by `xjax.random`: checked mode does not check its arithmetic
         self._traces = 0
         self._device = device               # where to run; None: on the devices of the arguments
         self._shardings, self._options = shardings, options
@@ -264,7 +265,9 @@ class Jitted(PickledByName):
 
     def _call_traced(self, args: tuple, kwargs: dict) -> PyTree:
         """The call inside a transform: one operation, or the inlined operations of the program."""
-        if config.disable_jit or (config.check and self.of_library):     # the lines of a library are the user's
+        # In checked mode the lines of a library are the user's, so that no two calls have the same program.
+        is_of_line = config.check and self.of_library
+        if config.disable_jit or (is_of_line and not self.is_unchecked):
             return self._call_python(args, kwargs)
         args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
@@ -277,7 +280,7 @@ class Jitted(PickledByName):
             leaves = self._shardings.constrain_arguments(leaves, tree)
         avals = argument_types(f"jit `{self._name}`", self._fun, leaves, tree, self._static.nums,
                                refs.typeof if with_refs else typeof)        # type: ignore[arg-type]
-        traced = self._trace(avals, tree, static)
+        traced = (self._trace_now if is_of_line else self._trace)(avals, tree, static)
         uses, operands = traced.uses, leaves
         if uses is not None:
             operands = uses.values(f"jit `{self._name}`", leaves)
