@@ -399,6 +399,8 @@ MEANT = {
     "derivatives of modes": lambda: [xjax.grad(lambda x, f=f: (f(x.at[np.array([9, 1])]) ** 2).sum())(jnp.asarray(X))
                                      for f in (lambda at: at.set(7, mode="drop"), lambda at: at.max(7, mode="drop"))],
     "clipped gradients of 0": lambda: xnn.optimizers.clip_grads([jnp.zeros(2)], 0.0),
+    "average of nothing": lambda: xnn.metrics.Average.empty().value,
+    "no positive example": lambda: xnn.metrics.roc_auc(X, np.zeros(4, int)),
     "segment_sum": lambda: xjax.ops.segment_sum(X, jnp.array([0, 1, 2, 7]), 3),
     "negative index": lambda: (jnp.asarray(X)[jnp.array([-1, -4])], jnp.asarray(X)[jnp.array(-1)]),
     "nonzero with size": lambda: jnp.nonzero(MASK, size=6, fill_value=-1),

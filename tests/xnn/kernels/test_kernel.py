@@ -71,6 +71,15 @@ def test_x2():
     np.testing.assert_allclose(model.kernel(images1, images2 + 1, get="ntk"), whole[:3, 3:], 1e-4)
 
 
+def test_the_root_of_a_difference_that_is_computed_twice():
+    """With the operations of checks between, XLA rounds the difference in one place and not in the other."""
+    rows = np.concatenate([drawn(5, 4), drawn(7, 4)[4:]])           # rows 4 and 5 are equal
+    model = serial(Dense(8), Relu, Dense(1))
+    with xjax.checking("nan"):
+        nngp = np.asarray(model.kernel(rows, get="nngp"))
+    np.testing.assert_allclose(nngp[4, 5], nngp[4, 4], 1e-3)
+
+
 def test_inputs_of_other_sizes():
     model = serial(Conv(8, (3,)), Relu, xnn.GlobalAvgPool(), Dense(1))
     long, short = drawn(3, 9, 2), drawn(2, 6, 2)
