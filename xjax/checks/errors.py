@@ -1,7 +1,7 @@
 """The exceptions of checks, the sets that select them, and `Error`, the result of a checked function.
 
 A check has a `Site`: its kind, its line and the static parts of its message. All checks of one kind share one part of
-the state: a number, which is -1 or the position of the site whose check failed first, and the values of its message.
+the state: the position of the site whose check failed first, or `NO_FAILURE`, and the values of its message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xjax.core.tree import tree_unflatten
 from xjax.core.tree_nodes import register_pytree_node_class
 from xjax.core.types import ShapedArray
 
-NO_FAILURE = -1
+NO_FAILURE = 2 ** 31 - 1            # larger than all positions, so that the first of two failures is the smaller one
 
 
 class JaxRuntimeError(ValueError):
@@ -106,7 +106,7 @@ class Site(NamedTuple):
     static: tuple
 
 
-# The state of the checks of one kind: the position of the failed site or -1, and the values of its message.
+# The state of the checks of one kind: the position of the failed site or NO_FAILURE, and the values of its message.
 State = tuple[Any, list[Any]]
 
 

@@ -65,8 +65,6 @@ class ModeError(CheckError):
 
 _KIND = Kind(ModeError, (ShapedArray((3,), np.dtype(np.int32)),))
 _NO_VALUES = np.zeros(3, np.int32)
-# In an array of sites, an element without doubt has this number, so that the first of two sites is the smaller one.
-_NONE = 2 ** 31 - 1
 _TOGETHER = 8               # the most checks with one reduction: the values that they test are in memory until then
 
 
@@ -105,21 +103,24 @@ def checking(*checks: Check) -> Rule:
 
 def _fail(recorder: Recorder, eqn: Eqn, wrong: Wrong) -> None:
     size = typeof(wrong.masks[0][0]).shape
-    codes: ArrayLike = filled(size, _NONE)
+    codes: ArrayLike = filled(size, NO_FAILURE)
     for mask, detail in reversed(wrong.masks):
         codes = select_n(mask, codes, filled(size, len(recorder.sites)))
         recorder.sites.append(Site(_KIND, context.source, (wrong.check, eqn.primitive.name, detail)))
-    result = eqn.outvars[0]
-    if wrong.check != "index" and result in recorder.guarded:
-        recorder.doubts[result] = _first(recorder.doubts.get(result), spread(codes, result.aval.shape))
-    elif wrong.check == "index":
+    if wrong.check == "index":
         recorder.add(_KIND, _lowest(codes), [wrong.values])
     else:
-        _record(recorder, codes)
+        _record(recorder, eqn.outvars[0], codes)
 
 
-def _record(recorder: Recorder, codes: ArrayLike) -> None:
-    """Record an array of sites, together with others of its type: each reduction is a kernel to compile."""
+def _record(recorder: Recorder, result: Var, codes: ArrayLike) -> None:
+    """Record the sites of a result: as doubts if it is guarded, else as failures.
+
+    Failures wait for others of their type, since each reduction is a kernel to compile.
+    """
+    if result in recorder.guarded:
+        recorder.doubts[result] = _first(recorder.doubts.get(result), codes)
+        return
     aval = typeof(codes)
     before, count = recorder.waiting.pop(aval, (None, 0))
     codes = _first(before, codes)
@@ -140,9 +141,8 @@ def _first(codes: ArrayLike | None, others: ArrayLike) -> ArrayLike:
 
 
 def _lowest(codes: ArrayLike) -> ArrayLike:
-    """The first site of an array of sites, or -1."""
-    lowest = reduce.reduce_min(codes, tuple(range(len(typeof(codes).shape))))
-    return select_n(eq(lowest, np.int32(_NONE)), lowest, np.int32(NO_FAILURE))
+    """The first site of an array of sites."""
+    return reduce.reduce_min(codes, tuple(range(len(typeof(codes).shape))))
 
 
 def evaluate_guarded(recorder: Recorder, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
@@ -170,19 +170,15 @@ def evaluate_guarded(recorder: Recorder, closed: ClosedJaxpr, args: Sequence[Any
 
 def _pass_on(recorder: Recorder, eqn: Eqn, args: Sequence[ArrayLike], out: ArrayLike) -> None:
     """The doubts about the arguments of an equation become doubts about its result, or failures."""
-    p, result = eqn.primitive, eqn.outvars[0]
+    p = eqn.primitive
     if p in _TESTS:
         return
     codes = None
     for k, v in enumerate(eqn.invars):
         if type(v) is Var and v in recorder.doubts:
             codes = _first(codes, _moved(p, eqn, k, recorder.doubts[v], args, out, recorder.tests))
-    if codes is None:
-        return
-    if result in recorder.guarded:
-        recorder.doubts[result] = _first(codes, recorder.doubts[result]) if result in recorder.doubts else codes
-    else:
-        _record(recorder, codes)
+    if codes is not None:
+        _record(recorder, eqn.outvars[0], codes)
 
 
 def _moved(p: Primitive, eqn: Eqn, k: int, codes: ArrayLike, args: Sequence[ArrayLike], out: ArrayLike,
@@ -191,7 +187,7 @@ def _moved(p: Primitive, eqn: Eqn, k: int, codes: ArrayLike, args: Sequence[Arra
     if p in _MOVING:
         return p.bind(codes, **eqn.params)
     size = typeof(out).shape
-    codes, none = spread(codes, size), filled(size, _NONE)
+    codes, none = spread(codes, size), filled(size, NO_FAILURE)
     if p is select_n_p:
         which = args[0]
         chosen = eq(which, typeof(which).dtype.type(k - 1))

@@ -21,6 +21,7 @@ from xjax.checks.recorder import (
     checked_program,
     evaluate,
     first_failure,
+    has_failed,
     no_failure,
     shifted,
     states,
@@ -35,7 +36,7 @@ from xjax.lax.cond import cond_p, hoist_branches
 from xjax.lax.scan_rules import scan_p
 from xjax.lax.while_loop import while_p
 from xjax.ops.arrange import iota
-from xjax.ops.compare import ge, select_n
+from xjax.ops.compare import select_n
 from xjax.ops.convert import convert_element_type_p
 from xjax.ops.pvary import vary_to
 from xjax.ops.reduce import argmax, reduce_max
@@ -298,7 +299,7 @@ def _of_one_element(kinds: Sequence[Kind], leaves: Sequence[Any], axes: int) -> 
 def one_of(code: ArrayLike, payload: Sequence[ArrayLike]) -> list[Array]:
     """The state of the last failed element of a mapped axis, which is axis 0 of `code` and of the values."""
     n = typeof(code).shape[0]
-    index = reduce_max(select_n(ge(code, np.int32(0)), np.zeros(n, np.int32), iota(np.int32, n)), (0,))
+    index = reduce_max(select_n(has_failed(code), np.zeros(n, np.int32), iota(np.int32, n)), (0,))
     return [dynamic_index_in_dim(x, index, 0, keepdims=False) for x in (code, *payload)]
 
 

@@ -22,7 +22,7 @@ from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.arrange import stack
 from xjax.ops.bitwise import bitwise_or
-from xjax.ops.compare import ge, select_n
+from xjax.ops.compare import ne, select_n
 from xjax.ops.elementwise import add
 from xjax.ops.reduce import argmin
 from xjax.ops.shape import broadcast_in_dim
@@ -73,7 +73,7 @@ class Recorder:
         self.add(kind, code, payload)
 
     def add(self, kind: Kind, code: ArrayLike, payload: Sequence[ArrayLike]) -> None:
-        """Record a check whose site, if it failed, is `code`, else -1."""
+        """Record a check whose site, if it failed, is `code`, else NO_FAILURE."""
         self._parts.setdefault(kind, []).append((code, list(payload)))
 
     def include(self, kinds: Sequence[Kind], sites: Sequence[Site], leaves: Sequence[Any]) -> None:
@@ -128,9 +128,14 @@ def states(kinds: Sequence[Kind], leaves: Sequence[Any]) -> list[State]:
     return [(next(rest), [next(rest) for _ in kind.avals]) for kind in kinds]
 
 
+def has_failed(code: ArrayLike) -> ArrayLike:
+    """Where a check failed, by its code."""
+    return ne(code, np.int32(NO_FAILURE))
+
+
 def first_failure(old: State, new: State) -> State:
     """The earlier of two states if its check failed, else the later one; for each element, if they are mapped."""
-    failed = ge(old[0], np.int32(0))
+    failed = has_failed(old[0])
     axes = range(len(typeof(failed).shape))
     return (select_n(failed, new[0], old[0]),
             [select_n(broadcast_in_dim(failed, typeof(a).shape, axes), b, a)
@@ -141,8 +146,7 @@ def _first_of(kind: Kind, parts: Sequence[State]) -> State:
     """The state of several whose failed site is the first. Small values are stacked: a chain of selections is slow."""
     if len(parts) > 1 and sum(a.size for a in kind.avals) <= _STACKED:
         codes = stack([code for code, _ in parts])
-        last = np.int32(2 ** 31 - 1)
-        first = argmin(select_n(ge(codes, np.int32(0)), broadcast_in_dim(last, (len(parts),), ()), codes), 0, np.int32)
+        first = argmin(codes, 0, np.int32)
         columns = [codes, *[stack(column) for column in zip(*[payload for _, payload in parts], strict=True)]]
         code, *payload = [dynamic_index_in_dim(x, first, 0, keepdims=False) for x in columns]
         return code, payload
@@ -151,7 +155,7 @@ def _first_of(kind: Kind, parts: Sequence[State]) -> State:
 
 def shifted(code: ArrayLike, offset: int) -> ArrayLike:
     """A code of a program as a code of a program that has `offset` sites before it."""
-    return code if not offset else select_n(ge(code, np.int32(0)), code, add(code, np.int32(offset)))
+    return code if not offset else select_n(has_failed(code), code, add(code, np.int32(offset)))
 
 
 def no_failure(kinds: Sequence[Kind]) -> list[Any]:

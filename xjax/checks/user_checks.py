@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from xjax.checks.errors import Error, FailedCheckError, Kind, Site, raised, set_throw
+from xjax.checks.errors import NO_FAILURE, Error, FailedCheckError, Kind, Site, raised, set_throw
 from xjax.checks.programs import one_of
 from xjax.checks.recorder import Recorder, states
 from xjax.core.context import context
@@ -73,7 +73,8 @@ def _check(caller: str, pred: ArrayLike, msg: str, debug: bool, args: tuple, kwa
                       "write a Python value into the message by an f-string; convert numbers with numpy.asarray.")
     kind = Kind(FailedCheckError, tuple([typeof(x).strong() for x in payload]))
     site = Site(kind, context.source or user_location(), (msg, tree))
-    code = select_n(bitwise_not(pred) if isinstance(pred, Array) else np.bool_(not pred), np.int32(-1), np.int32(0))
+    failed = bitwise_not(pred) if isinstance(pred, Array) else np.bool_(not pred)
+    code = select_n(failed, np.int32(NO_FAILURE), np.int32(0))
     check_p.bind(code, *payload, kinds=(kind,), sites=(site,), debug=debug)
 
 

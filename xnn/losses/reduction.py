@@ -38,8 +38,7 @@ def reduced(caller: str, losses: ArrayLike, weights: ArrayLike | None, reduction
         return losses.astype(dtype)
     total = jnp.sum(losses)
     if reduction == "mean":
-        weight = jnp.sum(weights)
-        total = jnp.where(weight == 0, 0, total / jnp.where(weight == 0, 1, weight))
+        total = ratio(total, jnp.sum(weights), 0)
     return total.astype(dtype)
 
 
@@ -83,10 +82,9 @@ def nan_unless(valid: Array, x: Array) -> Array:
     return jnp.where(valid, x, np.nan)
 
 
-def mean_of(total: Array, weight: Array) -> Array:
-    """``total / weight``, and NaN for no weight: not computed as 0 / 0, which would stop checked mode."""
-    none = weight == 0
-    return jnp.where(none, np.nan, total / jnp.where(none, 1, weight))
+def ratio(one: Array, other: Array, otherwise: float) -> Array:
+    """``one / other``, and `otherwise` where other is 0. Nothing is divided by 0, which would stop checked mode."""
+    return jnp.where(other == 0, otherwise, one / jnp.where(other == 0, 1, other))
 
 
 def is_share(labels: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax.typing import Array, ArrayLike
-from xnn.losses.reduction import mean_of, reduced
+from xnn.losses.reduction import ratio, reduced
 
 
 class Average(NamedTuple):
@@ -47,4 +47,4 @@ class Average(NamedTuple):
     @property
     def value(self) -> Array:
         """The mean; NaN if there are no values."""
-        return mean_of(self.total, self.weight)
+        return ratio(self.total, self.weight, np.nan)

@@ -12,7 +12,7 @@ from xjax.errors import bad, check_choice
 from xjax.typing import Array, ArrayLike
 from xnn.checks import at_least_int32, type_text
 from xnn.losses import cross_entropy
-from xnn.losses.reduction import integer_labels, reduced, wide
+from xnn.losses.reduction import integer_labels, ratio, reduced, wide
 
 
 def accuracy(logits: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None,
@@ -100,19 +100,19 @@ def precision(confusion: ArrayLike, *, average: str | None = "macro") -> Array:
     A class that is never predicted has precision 0, as in scikit-learn.
     """
     right, predicted, labelled = _counts("precision", confusion, average)
-    return _averaged(_ratio(right, predicted), labelled, average)
+    return _averaged(ratio(right, predicted, 0), labelled, average)
 
 
 def recall(confusion: ArrayLike, *, average: str | None = "macro") -> Array:
     """Share of the labels of each class that are predicted; see `precision`. A class without labels has recall 0."""
     right, _, labelled = _counts("recall", confusion, average)
-    return _averaged(_ratio(right, labelled), labelled, average)
+    return _averaged(ratio(right, labelled, 0), labelled, average)
 
 
 def f1(confusion: ArrayLike, *, average: str | None = "macro") -> Array:
     """Harmonic mean of precision and recall of each class; see `precision`."""
     right, predicted, labelled = _counts("f1", confusion, average)
-    return _averaged(_ratio(2 * right, predicted + labelled), labelled, average)
+    return _averaged(ratio(2 * right, predicted + labelled, 0), labelled, average)
 
 
 def _counts(caller: str, confusion: Array, average: str | None) -> tuple[Any, Any, Any]:
@@ -129,11 +129,7 @@ def _counts(caller: str, confusion: Array, average: str | None) -> tuple[Any, An
     return right, predicted, labelled
 
 
-def _ratio(one: Array, other: Array) -> Array:
-    return jnp.where(other == 0, 0, one / jnp.where(other == 0, 1, other))
-
-
 def _averaged(values: Array, labelled: Array, average: str | None) -> Array:
     if average is None:
         return values
-    return _ratio(jnp.sum(values * labelled), jnp.sum(labelled)) if average == "weighted" else jnp.mean(values)
+    return ratio(jnp.sum(values * labelled), jnp.sum(labelled), 0) if average == "weighted" else jnp.mean(values)

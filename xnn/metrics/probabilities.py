@@ -13,7 +13,7 @@ import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike
 from xnn.checks import type_text
-from xnn.losses.reduction import integer_labels, mean_of, nan_unless, reduced, same_shape, wide
+from xnn.losses.reduction import integer_labels, nan_unless, ratio, reduced, same_shape, wide
 
 
 def roc_auc(scores: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
@@ -33,7 +33,7 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None =
     below = _up_to(negative)
     first, last = (jnp.searchsorted(scores, scores, side) for side in ("left", "right"))
     wins = jnp.sum(positive * (below[first] + below[last]) / 2)
-    return mean_of(wins, jnp.sum(positive) * jnp.sum(negative))
+    return ratio(wins, jnp.sum(positive) * jnp.sum(negative), np.nan)
 
 
 def average_precision(scores: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
@@ -45,7 +45,7 @@ def average_precision(scores: ArrayLike, labels: ArrayLike, *, weights: ArrayLik
     first = jnp.searchsorted(scores, scores, "left")
     predicted, right = (jnp.sum(amounts) - _up_to(amounts)[first] for amounts in (weights, positive))
     precision = right / jnp.where(predicted == 0, 1, predicted)
-    return mean_of(jnp.sum(positive * precision), jnp.sum(positive))
+    return ratio(jnp.sum(positive * precision), jnp.sum(positive), np.nan)
 
 
 def calibration_error(probabilities: ArrayLike, labels: ArrayLike, *, bins: int = 15,
@@ -68,7 +68,7 @@ def calibration_error(probabilities: ArrayLike, labels: ArrayLike, *, bins: int 
     confidence = jnp.where(weights == 0, 0, confidence)                     # padding may be NaN
     bin_of = jnp.clip(jnp.ceil(confidence * bins).astype(np.int32) - 1, 0, bins - 1)
     gaps = jnp.zeros(bins, confidence.dtype).at[bin_of].add(weights * (right.astype(confidence.dtype) - confidence))
-    return mean_of(jnp.sum(jnp.abs(gaps)), jnp.sum(weights))
+    return ratio(jnp.sum(jnp.abs(gaps)), jnp.sum(weights), np.nan)
 
 
 def r2(predictions: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
